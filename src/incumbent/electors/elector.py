@@ -1,0 +1,206 @@
+"""What all electors can do. A kind of elector adds how many seats there are, and who may stand."""
+
+import copy
+import weakref
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
+
+from incumbent import names
+from incumbent.electors.identity import Identity
+from incumbent.engine import running
+from incumbent.engine.candidacy import Candidacy
+from incumbent.engine.handle import Lease
+from incumbent.engine.office import Office
+from incumbent.engine.term import Term
+from incumbent.events import Hook
+from incumbent.observability.logging import LoggingHook
+from incumbent.options import LeaderOptions, OptionChanges
+from incumbent.results import LeaderState, Outcome
+from incumbent.stores.base import Budget, Store
+from incumbent.stores.redis import Client, RedisStore
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Elector:
+    """The methods that every kind of elector has. Not made by itself: see `LeaderElector`."""
+
+    def __init__(
+        self,
+        redis: Client | Store,
+        options: LeaderOptions | None = None,
+        *,
+        seats: int,
+        prefix: str = "incumbent",
+        leader_id: str | None = None,
+        hooks: Iterable[Hook] | None = None,
+    ) -> None:
+        if options is not None and not isinstance(options, LeaderOptions):
+            raise TypeError(f"options must be LeaderOptions, not {type(options).__name__}")
+        self._prefix = names.key_prefix(prefix)
+        self._identity = Identity(None if leader_id is None else names.leader_name(leader_id))
+        self._options = options or LeaderOptions()
+        self._seats = seats
+        self._scope = ""
+        self._closed = False
+        # A client is never an instance of the protocol, so the cheaper question comes first.
+        own = not isinstance(redis, Store)
+        store = RedisStore(redis, self._prefix) if own else redis
+        self._office: Office[Term] = Office(store, (LoggingHook(),) if hooks is None else hooks, owns_store=own)
+        self._family: weakref.WeakSet[Elector] = weakref.WeakSet((self,))
+
+    @property
+    def options(self) -> LeaderOptions:
+        """How this elector behaves."""
+        return self._options
+
+    @property
+    def leader_id(self) -> str:
+        """Who this process is in `state()` of everybody: the given id, or ``host:pid:hex``."""
+        return self._identity.leader_id
+
+    @property
+    def leases(self) -> tuple[Lease, ...]:
+        """The leases that this elector and its siblings hold at this moment. Local, no round trip."""
+        return tuple(Lease(term) for term in self._office.terms if term.held)
+
+    def is_leading(self, name: str) -> bool:
+        """Whether this elector, or a sibling of it, holds a lease of `name` now. Local, no round trip."""
+        election = names.election_name(name, self._scope)
+        return any(term.held for term in self._office.terms if term.claim.election == election)
+
+    async def run_if_leader(
+        self, name: str, action: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T | None:
+        """Run `action` if elected, and return its value; return None if not elected within `wait_time`.
+
+        Raises:
+            LeadershipLostError: the lease was lost while the action ran.
+            Exception: what the action raised, as it is; a loss is then a note on it.
+            redis.exceptions.RedisError: the election itself failed.
+            ValueError, TypeError: the name or the action is not usable; before any I/O.
+        """
+        candidacy = self._stand(name, action)
+        return running.unwrap(
+            candidacy.election, await running.attempt(candidacy, partial(action, *args, **kwargs))
+        )
+
+    async def attempt(
+        self, name: str, action: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Outcome[T]:
+        """Run `action` if elected, and tell exactly how it went.
+
+        Returns:
+            `Elected`, `Skipped`, `ActionFailed` (the action raised an `Exception`) or `LeadershipLost`.
+
+        Raises:
+            asyncio.CancelledError: the caller, or the action itself, was cancelled. Other `BaseException`s too come
+                out as they are.
+            redis.exceptions.RedisError: the election itself failed.
+            ValueError, TypeError: the name or the action is not usable; before any I/O.
+        """
+        return await running.attempt(self._stand(name, action), partial(action, *args, **kwargs))
+
+    def lead(self, name: str) -> AbstractAsyncContextManager[Lease, None]:
+        """``async with elector.lead(name) as lease:`` holds the lease for the block.
+
+        Raises, on entry:
+            NotElectedError: not elected within `wait_time`.
+        Raises, on exit:
+            LeadershipLostError: the lease was lost (with ``on_loss="notify"`` it is only logged).
+            Exception: what the block raised, as it is; a loss is then a note on it.
+        """
+        return running.Leading(self._stand(name))
+
+    def try_lead(self, name: str) -> AbstractAsyncContextManager[Lease | None, None]:
+        """As `lead`, but the block is entered in any case: with None when not elected within `wait_time`."""
+        return running.TryLeading(self._stand(name))
+
+    async def campaign(
+        self, name: str, action: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Stand by for ever, run `action` while leading, and stand by again after a loss.
+
+        An outage of the server is survived, with back-off. With ``restart=True`` it goes on, with back-off, after
+        the action returned or raised as well, and never returns.
+
+        Returns:
+            What the action returns.
+
+        Raises:
+            Exception: what the action raises.
+            redis.exceptions.RedisError: what will not pass by itself: credentials, missing rights, a wrong type.
+            ValueError, TypeError: the name or the action is not usable; before any I/O.
+        """
+        options = self._options.changed(wait_time=None)
+        self._stand(name, action)
+
+        async def stand() -> Outcome[T]:
+            return await running.attempt(self._stand(name, action, options), partial(action, *args, **kwargs))
+
+        return await running.campaign(stand, restart=options.restart, steady_after=options.lease_time)
+
+    async def state(self, name: str) -> LeaderState:
+        """Who leads `name` now, by one round trip to the server.
+
+        Raises:
+            redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.
+        """
+        election = names.election_name(name, self._scope)
+        timeout = self._options.request_timeout
+        return await self._office.store.state(election, self._seats, Budget(2 * timeout, timeout))
+
+    def using(self, **changes: Unpack[OptionChanges]) -> Self:
+        """A sibling with other options on the same connections: ``elector.using(wait_time=10)``."""
+        return self._sibling(_options=self._options.changed(**changes))
+
+    def for_tenant(self, tenant: str) -> Self:
+        """A sibling whose elections are those of `tenant`: no name of it meets another tenant's, or one without."""
+        return self._sibling(_scope=names.tenant_scope(tenant, self._scope))
+
+    async def aclose(self) -> None:
+        """Give the kept connection back. Siblings share it: the last one that is closed does so. Idempotent.
+
+        Terms that still run end as they would: what they need is opened for them once more.
+        """
+        self._closed = True
+        self._family.discard(self)
+        if not self._family:
+            await self._office.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        tenant = f" scope={self._scope!r}" if self._scope else ""
+        return f"<{type(self).__name__} prefix={self._prefix!r}{tenant} leader_id={self.leader_id!r}>"
+
+    def _stand(
+        self, name: str, action: Callable[..., Any] | None = None, options: LeaderOptions | None = None
+    ) -> Candidacy:
+        if self._closed:
+            raise RuntimeError("this elector is closed")
+        if action is not None and not callable(action):
+            raise TypeError(f"action must be a function that returns an awaitable, not {type(action).__name__}")
+        return Candidacy(
+            self._office,
+            options or self._options,
+            election=names.election_name(name, self._scope),
+            seats=self._seats,
+            leader_id=self.leader_id,
+        )
+
+    def _sibling(self, **changes: Any) -> Self:
+        twin = copy.copy(self)
+        vars(twin).update(changes, _closed=False)
+        self._family.add(twin)
+        return twin

@@ -1,0 +1,109 @@
+"""One stand for one election: try, wait as long as agreed, hold the term, and tell how it ended.
+
+The only way to a lease, for every elector and every entry point.
+"""
+
+import asyncio
+import math
+import random
+import secrets
+from typing import NamedTuple
+
+from incumbent import clock, events
+from incumbent.engine import handle
+from incumbent.engine.handle import Lease
+from incumbent.engine.office import Office
+from incumbent.engine.term import Term
+from incumbent.lease import valid_until
+from incumbent.options import LeaderOptions
+from incumbent.results import LossReason, Skipped
+from incumbent.shield import finish
+from incumbent.stores.base import Budget, Busy, Claim, Grant
+
+
+class Verdict(NamedTuple):
+    """How a term ended for its action."""
+
+    loss: LossReason | None
+    stopped: bool
+    """Whether the `CancelledError` that left the action was ours, and nobody else's."""
+
+
+class Candidacy:
+    """A candidate for one seat of one election, once."""
+
+    __slots__ = ("_lease", "_office", "_term", "election", "leader_id", "options", "seats", "skipped")
+
+    def __init__(
+        self, office: Office[Term], options: LeaderOptions, *, election: str, seats: int, leader_id: str
+    ) -> None:
+        self.options = options
+        self.election = election
+        self.seats = seats
+        self.leader_id = leader_id
+        self.skipped: Skipped | None = None
+        self._office = office
+        self._term: Term | None = None
+        self._lease: Lease | None = None
+
+    async def enter(self) -> Lease | None:
+        """Stand for the seat; None when not elected within `wait_time` (`skipped` says why)."""
+        options, store = self.options, self._office.store
+        give_up_at = math.inf if options.wait_time is None else clock.now() + options.wait_time
+        last_end = give_up_at + 2 * options.request_timeout
+        failures = 0
+        while True:
+            claim = Claim(self.election, self.seats, secrets.token_hex(16), self.leader_id, options.lease_time)
+            within = min(2 * options.request_timeout, last_end - clock.now())
+            try:
+                answer = await store.acquire(claim, Budget(within, options.request_timeout))
+            except Exception as error:
+                pause = min(5.0, 0.1 * 2**failures) * (0.5 + random.random() / 2)
+                failures += 1
+                if not store.passing(error) or clock.now() + pause >= give_up_at:
+                    raise
+                self._tell_delay(error, pause)
+            else:
+                failures = 0
+                if isinstance(answer, Grant):
+                    if clock.now() < valid_until(answer.sent_at, answer.ttl):
+                        return self._take(claim, answer)
+                    await finish(store.leave(claim, Budget(options.request_timeout, options.request_timeout)))
+                    if clock.now() >= last_end:
+                        raise TimeoutError(f"{self.election!r}: the server answers more slowly than lease_time")
+                    continue
+                if clock.now() >= give_up_at:
+                    return self._skip(answer)
+                pause = min(answer.holder.remaining + 0.002, random.uniform(0.05, 0.15))
+            await asyncio.sleep(min(pause, max(0.0, give_up_at - clock.now())))
+
+    async def leave(self, error: BaseException | None) -> Verdict:
+        """The action has ended, with `error` or without: end the term."""
+        term, lease = self._term, self._lease
+        if term is None or lease is None:
+            raise RuntimeError("not elected, so there is nothing to leave")
+        stopped = term.disarm() and isinstance(error, asyncio.CancelledError)
+        handle.leave(lease)
+        if isinstance(error, Exception):
+            self._office.tell(events.ActionRaised(**term.names, error=error))
+        await term.close()
+        return Verdict(term.loss_reason, stopped)
+
+    def _take(self, claim: Claim, grant: Grant) -> Lease:
+        self._term = Term(self._office, self.options, claim, grant)
+        self._lease = Lease(self._term)
+        handle.enter(self._lease)
+        return self._lease
+
+    def _skip(self, answer: Busy) -> None:
+        self.skipped = Skipped("held", answer.holder)
+        self._office.tell(
+            events.AttemptSkipped(
+                election=self.election, leader_id=self.leader_id, reason="held", holder=answer.holder
+            )
+        )
+
+    def _tell_delay(self, error: Exception, pause: float) -> None:
+        self._office.tell(
+            events.AttemptDelayed(election=self.election, leader_id=self.leader_id, error=error, retry_in=pause)
+        )

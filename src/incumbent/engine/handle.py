@@ -1,0 +1,136 @@
+"""What a holder has in hand: the public `Lease`, and how code deep inside an action finds it.
+
+Shows a term and lets it be extended and released; decides nothing.
+"""
+
+import asyncio
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Final
+
+from incumbent.engine.term import Term
+from incumbent.errors import LeadershipLostError
+from incumbent.options import Duration, seconds
+from incumbent.results import LossReason
+
+_leases: Final[ContextVar[tuple["Lease", ...]]] = ContextVar("incumbent_leases", default=())
+
+
+class Lease:
+    """A seat that this process holds, or held.
+
+    `held` and `remaining` are local and cost nothing: they follow a clock that also counts suspend, and turn false
+    before the server could give the seat to anybody else.
+    """
+
+    __slots__ = ("__weakref__", "_term")
+
+    def __init__(self, term: Term) -> None:
+        self._term = term
+
+    @property
+    def name(self) -> str:
+        """The election, with its tenant if it has one."""
+        return self._term.claim.election
+
+    @property
+    def leader_id(self) -> str:
+        """Who holds it, as `state()` shows it to everybody."""
+        return self._term.claim.leader_id
+
+    @property
+    def seat(self) -> int:
+        """The number of the seat, the same for the whole term: 0 for a single leader."""
+        return self._term.grant.seat
+
+    @property
+    def fence(self) -> int:
+        """The fencing token: larger than that of every earlier term of this election.
+
+        Hand it to whatever the work writes to, and let that refuse a smaller one than it has seen.
+        Source: https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
+        """
+        return self._term.grant.fence
+
+    @property
+    def acquired_at(self) -> datetime:
+        """When the term began, by the server's clock, in UTC."""
+        return self._term.grant.since
+
+    @property
+    def held(self) -> bool:
+        """Whether it may be relied on at this very moment."""
+        return self._term.held
+
+    @property
+    def remaining(self) -> float:
+        """Seconds for which it may be relied on if no renewal comes through; 0 when not held."""
+        return self._term.remaining
+
+    @property
+    def loss_reason(self) -> LossReason | None:
+        """Why it was lost or asked to end; None as long as it was not."""
+        return self._term.loss_reason
+
+    @property
+    def lost(self) -> asyncio.Event:
+        """Set when the lease is lost or asked to end: ``await lease.lost.wait()``."""
+        return self._term.lost
+
+    async def extend(self, duration: Duration) -> bool:
+        """Let it live `duration` from now, at least; never shortens it.
+
+        Returns:
+            False when it is no longer ours (the action is then stopped as `on_loss` says).
+
+        Raises:
+            ValueError: `duration` is not finite, or 0 or less.
+            redis.exceptions.RedisError: not confirmed within two `request_timeout`s.
+        """
+        time = seconds("duration", duration)
+        if time <= 0:
+            raise ValueError(f"duration must be above 0, not {time:g} s")
+        return await self._term.extend(time)
+
+    async def release(self) -> None:
+        """Give the seat back before the block or action ends, which then goes on without it. Idempotent."""
+        await self._term.close()
+
+    def ensure_held(self, need: Duration = 0.0) -> None:
+        """Raise unless the lease may be relied on for `need` from now. Local: no round trip.
+
+        Raises:
+            LeadershipLostError: it is not held, or `need` is more than `remaining`.
+        """
+        wanted, remaining = seconds("need", need), self.remaining
+        if not self.held:
+            raise LeadershipLostError(self.name, self.loss_reason or "expired", "the lease is not held")
+        if remaining < wanted:
+            raise LeadershipLostError(
+                self.name, self.loss_reason or "expired", f"{remaining:.3f} s are left, {wanted:g} s are needed"
+            )
+
+    def __repr__(self) -> str:
+        state = f"held, {self.remaining:.1f} s left" if self.held else f"not held, {self.loss_reason or 'released'}"
+        return f"<Lease {self.name!r} seat={self.seat} fence={self.fence} leader_id={self.leader_id!r} ({state})>"
+
+
+def current_lease(name: str | None = None) -> Lease | None:
+    """The innermost lease under which this code runs, or the innermost of election `name`; None when there is none.
+
+    A lease that was lost is still found, and says so, until its action has ended.
+    """
+    for lease in reversed(_leases.get()):
+        if name is None or lease.name == name:
+            return lease
+    return None
+
+
+def enter(lease: Lease) -> None:
+    """Make `lease` the innermost of the current context."""
+    _leases.set((*_leases.get(), lease))
+
+
+def leave(lease: Lease) -> None:
+    """Take `lease` out of the current context, wherever it stands."""
+    _leases.set(tuple(other for other in _leases.get() if other is not lease))

@@ -1,0 +1,135 @@
+"""The ways to use a term: run an action once, hold a block, or stand by for ever.
+
+Turns how a term ended into results and exceptions: the action's own error always wins, a lost lease is never
+success, and a cancellation of the caller is never swallowed.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import TypeVar, cast
+
+from incumbent import clock
+from incumbent.engine.candidacy import Candidacy
+from incumbent.engine.handle import Lease
+from incumbent.errors import LeadershipLostError, NotElectedError
+from incumbent.results import ActionFailed, Elected, LeadershipLost, Outcome, Skipped
+
+T = TypeVar("T")
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 30.0
+
+
+async def attempt(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> Outcome[T]:
+    """Run `action` if elected and tell how it went; see `Elector.attempt`."""
+    lease = await candidacy.enter()
+    if lease is None:
+        return candidacy.skipped or Skipped("held")
+    error: BaseException | None = None
+    value: T | None = None
+    try:
+        value = await action()
+    except BaseException as raised:
+        error = raised
+    try:
+        loss, stopped = await candidacy.leave(error)
+        if error is not None and not isinstance(error, Exception) and not stopped:
+            raise error
+        failure = error if isinstance(error, Exception) else None
+        if loss is not None:
+            return LeadershipLost(loss, value=value, error=failure)
+        if failure is not None:
+            return ActionFailed(failure)
+        return Elected(cast(T, value), leader_id=lease.leader_id, seat=lease.seat, fence=lease.fence)
+    finally:
+        error = None  # or the frame and its traceback would keep each other alive
+
+
+def unwrap(election: str, outcome: Outcome[T]) -> T | None:
+    """The value of an outcome, None when not elected; raises what went wrong, the action's own error first."""
+    if isinstance(outcome, Elected):
+        return outcome.value
+    if isinstance(outcome, Skipped):
+        return None
+    if isinstance(outcome, ActionFailed):
+        raise outcome.error
+    lost = LeadershipLostError(election, outcome.reason)
+    if outcome.error is None:
+        raise lost
+    outcome.error.add_note(str(lost))
+    raise outcome.error
+
+
+class Leading:
+    """The block of `lead()`: `async with` gives the lease, or raises `NotElectedError`."""
+
+    __slots__ = ("_candidacy",)
+
+    def __init__(self, candidacy: Candidacy) -> None:
+        self._candidacy = candidacy
+
+    async def __aenter__(self) -> Lease:
+        lease = await self._candidacy.enter()
+        if lease is None:
+            skipped = self._candidacy.skipped
+            raise NotElectedError(self._candidacy.election, skipped and skipped.holder)
+        return lease
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await _leave_block(self._candidacy, error)
+
+
+class TryLeading:
+    """The block of `try_lead()`: `async with` gives the lease, or None when not elected."""
+
+    __slots__ = ("_candidacy", "_elected")
+
+    def __init__(self, candidacy: Candidacy) -> None:
+        self._candidacy = candidacy
+        self._elected = False
+
+    async def __aenter__(self) -> Lease | None:
+        lease = await self._candidacy.enter()
+        self._elected = lease is not None
+        return lease
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._elected:
+            await _leave_block(self._candidacy, error)
+
+
+async def _leave_block(candidacy: Candidacy, error: BaseException | None) -> None:
+    loss, stopped = await candidacy.leave(error)
+    if loss is None:
+        return
+    lost = LeadershipLostError(candidacy.election, loss)
+    if stopped:
+        raise lost from error
+    if isinstance(error, Exception):
+        error.add_note(str(lost))
+    elif error is None and candidacy.options.on_loss == "cancel":
+        raise lost
+
+
+async def campaign(stand: Callable[[], Awaitable[Outcome[T]]], *, restart: bool, steady_after: float) -> T:
+    """Stand for ever: again after a loss, and with `restart` also after the action's end, with back-off.
+
+    The pause doubles while the action ends sooner than `steady_after` seconds from its start.
+    """
+    pause = FIRST_PAUSE
+    while True:
+        began = clock.now()
+        outcome = await stand()
+        if isinstance(outcome, Elected) and not restart:
+            return outcome.value
+        if isinstance(outcome, ActionFailed) and not restart:
+            raise outcome.error
+        if isinstance(outcome, Elected | ActionFailed):
+            pause = FIRST_PAUSE if clock.now() - began > steady_after else min(LONGEST_PAUSE, 2 * pause)
+            await asyncio.sleep(pause * (0.5 + random.random() / 2))

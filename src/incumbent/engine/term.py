@@ -1,0 +1,250 @@
+"""One term: a granted lease, its renewals, and the task that must stop when the lease does.
+
+The thin edge around `incumbent.lease`: it reads the clock, sends what the machine decides and tells the hooks.
+No task group and no scope is ever held across the user's block.
+"""
+
+import asyncio
+import math
+import os
+import random
+from collections.abc import Callable
+
+import anyio
+
+from incumbent import clock, events
+from incumbent.engine.guard import Guard
+from incumbent.engine.office import Office
+from incumbent.lease import LeaseMachine, Renew, Stop, Wait
+from incumbent.options import LeaderOptions
+from incumbent.results import LossReason
+from incumbent.shield import finish, outlast
+from incumbent.stores.base import Budget, Claim, Extended, Grant, NotYours
+
+
+class Term:
+    """From elected to ended. Made and closed by the task that runs the action."""
+
+    __slots__ = (
+        "__weakref__",
+        "_attempts",
+        "_closed",
+        "_ending",
+        "_guard",
+        "_lost",
+        "_machine",
+        "_may_be_ours",
+        "_office",
+        "_options",
+        "_pid",
+        "_release_error",
+        "_timer",
+        "claim",
+        "grant",
+        "loss_reason",
+    )
+
+    def __init__(self, office: "Office[Term]", options: LeaderOptions, claim: Claim, grant: Grant) -> None:
+        self.claim = claim
+        self.grant = grant
+        self.loss_reason: LossReason | None = None
+        self._office = office
+        self._options = options
+        self._guard = Guard()
+        self._machine = LeaseMachine(options, sent_at=grant.sent_at, ttl=grant.ttl)
+        self._pid = os.getpid()
+        self._timer: asyncio.TimerHandle | None = None
+        self._attempts: dict[asyncio.Task[None], anyio.CancelScope] = {}
+        self._lost: asyncio.Event | None = None
+        self._may_be_ours = True
+        self._closed = False
+        self._ending: events.Ending = "lost"
+        self._release_error: Exception | None = None
+        office.open(self)
+        office.tell(events.TermStarted(**self.names))
+        self.wake()
+
+    @property
+    def held(self) -> bool:
+        """Whether the lease may be relied on now. Never true in a forked child: the lease is its parent's."""
+        return self._machine.held(clock.now()) and os.getpid() == self._pid
+
+    @property
+    def remaining(self) -> float:
+        """Seconds for which it may still be relied on."""
+        return self._machine.remaining(clock.now()) if os.getpid() == self._pid else 0.0
+
+    @property
+    def lost(self) -> asyncio.Event:
+        """Set when the term is lost or asked to end. Made when first asked for: most terms need none."""
+        if self._lost is None:
+            self._lost = asyncio.Event()
+            if self.loss_reason is not None:
+                self._lost.set()
+        return self._lost
+
+    def wake(self) -> None:
+        """Do what the time demands, and come back when it will demand something again."""
+        if os.getpid() != self._pid:
+            return  # a forked child's copy of the timer: the lease is its parent's
+        now = clock.now()
+        if self._guard.cancelled_by_others and not self._closed:
+            self._machine.stop(now)
+        decision = self._machine.decide(now)
+        if isinstance(decision, Wait):
+            self._wake_at(decision.until, now)
+        elif isinstance(decision, Renew):
+            self._start_attempt(decision.within)
+            self._wake_at(now + decision.within, now)
+        elif isinstance(decision, Stop):
+            self._note_loss(decision.reason)
+            self.wake()
+        else:
+            self._lose(decision.reason)
+
+    async def extend(self, duration: float) -> bool:
+        """Let the lease live `duration` seconds from now at least. False when it is not ours."""
+        if not self.held:
+            return False
+        timeout = self._options.request_timeout
+        self._hear(
+            await self._office.store.extend(self.claim, self.grant.seat, duration, Budget(2 * timeout, timeout))
+        )
+        return self.held
+
+    def disarm(self) -> bool:
+        """The action has ended. Returns whether a `CancelledError` that left it was this term's doing alone."""
+        return self._guard.disarm()
+
+    async def close(self) -> None:
+        """End the term: renew no more, and give the seat back if it may still be ours.
+
+        Idempotent. Never raises for what the store says; a cancellation is handed on when all is done.
+        """
+        if self._closed or os.getpid() != self._pid:
+            return
+        self._guard.disarm()
+        if not self._machine.held(now := clock.now()) and self.loss_reason is None:
+            # The loop was blocked beyond the deadline: nobody could notice before the action's end.
+            self.wake()
+        self._closed = True
+        self._wake_at(math.inf, now)
+        self._machine.close()
+        attempts = tuple(self._attempts)
+        for scope in self._attempts.values():
+            scope.cancel()
+        try:
+            if self._may_be_ours:
+                try:
+                    await self._release()
+                except asyncio.CancelledError:
+                    # What was cut in mid-air is sent again, to its end: a release may be repeated.
+                    await finish(self._release())
+                    raise
+        finally:
+            try:
+                await outlast(*attempts)
+            finally:
+                self._end()
+
+    async def _release(self) -> None:
+        now, options = clock.now(), self._options
+        keep = max(0.0, options.min_hold_time - (now - self.grant.sent_at))
+        if self.loss_reason is None or self._machine.deadline > now:
+            budget = Budget(2 * options.request_timeout, options.request_timeout)
+        else:
+            # Most likely it is no longer ours: worth one try, not a long wait.
+            budget = Budget(options.renewal_budget, options.renewal_budget)
+        try:
+            answer = await self._office.store.release(self.claim, self.grant, keep, budget)
+        except Exception as error:
+            self._ending, self._release_error = "unknown", error
+            return
+        self._ending = "lost" if answer == "taken" else answer
+        if answer == "taken" and self.loss_reason is None:
+            self._note_loss("taken")
+
+    def _end(self) -> None:
+        self._office.close(self)
+        duration = clock.now() - self.grant.sent_at
+        self._office.tell(
+            events.TermEnded(**self.names, ending=self._ending, duration=duration, error=self._release_error)
+        )
+
+    def _start_attempt(self, within: float) -> None:
+        scope = anyio.CancelScope()
+        task = asyncio.get_running_loop().create_task(self._attempt(within, scope), name="incumbent renewal")
+        self._attempts[task] = scope
+        task.add_done_callback(self._attempts.pop)
+
+    async def _attempt(self, within: float, scope: anyio.CancelScope) -> None:
+        with scope:
+            try:
+                answer = await self._office.store.extend(
+                    self.claim, self.grant.seat, self._options.lease_time, Budget(within, within)
+                )
+            except Exception as error:
+                self._machine.failed(clock.now(), random.random())
+                if self.held:
+                    self._office.tell(
+                        events.RenewalDelayed(**self.names, error=error, remaining=self.remaining)
+                    )
+                self.wake()
+            else:
+                self._hear(answer)
+
+    def _hear(self, answer: Extended | NotYours) -> None:
+        """Take the store's answer to an extension; one that comes after the end changes nothing."""
+        if isinstance(answer, Extended):
+            self._machine.confirmed(answer.sent_at, answer.ttl)
+            if self.held:
+                self._office.tell(events.TermRenewed(**self.names, remaining=self.remaining))
+            self.wake()
+        elif self._machine.refused():
+            self._may_be_ours = False
+            self._lose("taken" if answer == "taken" else "expired")
+
+    def _lose(self, reason: LossReason) -> None:
+        asked_before = self.loss_reason is not None
+        self._note_loss(reason)
+        if self._options.on_loss == "notify":
+            return
+        # An action that swallowed its cancellation, or cleans up for too long, is cancelled once more, when the
+        # lease's end has come.
+        if asked_before:
+            self._guard.cancel()
+        else:
+            now = clock.now()
+            self._call_at(max(self._machine.deadline, now + self._options.stop_grace), now, self._guard.cancel)
+
+    def _note_loss(self, reason: LossReason) -> None:
+        """The first reason counts, and is told once."""
+        if self.loss_reason is not None:
+            return
+        self.loss_reason = reason
+        if self._lost is not None:
+            self._lost.set()
+        self._office.tell(events.TermLost(**self.names, reason=reason))
+        if self._options.on_loss == "cancel":
+            self._guard.cancel()
+
+    def _wake_at(self, until: float, now: float) -> None:
+        self._call_at(until, now, self.wake)
+
+    def _call_at(self, when: float, now: float, callback: Callable[[], None]) -> None:
+        """Set the term's one timer, to infinity for none."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if when < math.inf:
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, when - now), callback)
+
+    @property
+    def names(self) -> events.TermNames:
+        """What every event of this term says."""
+        return {
+            "election": self.claim.election,
+            "leader_id": self.claim.leader_id,
+            "seat": self.grant.seat,
+            "fence": self.grant.fence,
+        }

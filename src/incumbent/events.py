@@ -1,0 +1,112 @@
+"""What hooks are told: one frozen event per thing that happened, in the order in which it happened.
+
+Pure. A hook is anything that can be called with one event; a function fits. Hooks are called from the event
+loop, must not block, and cannot disturb an election: what they raise is logged and forgotten. No event carries
+a token.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, TypedDict
+
+from incumbent.results import LeaderInfo, LossReason, SkipReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to `leader_id` in `election`."""
+
+    election: str
+    leader_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermEvent(Event):
+    """Something that happened in the term with this `seat` and `fence`."""
+
+    seat: int
+    fence: int
+
+
+class TermNames(TypedDict):
+    """What every event of one term has in common."""
+
+    election: str
+    leader_id: str
+    seat: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermStarted(TermEvent):
+    """Elected: the lease is held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermRenewed(TermEvent):
+    """The lease was extended; it may be relied on for `remaining` seconds."""
+
+    remaining: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenewalDelayed(TermEvent):
+    """A renewal failed with `error` and is tried again; the lease may be relied on for `remaining` seconds."""
+
+    error: Exception
+    remaining: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermLost(TermEvent):
+    """The lease ended, or was asked to end, before the action did: once per term at most."""
+
+    reason: LossReason
+
+
+Ending: TypeAlias = Literal["released", "gone", "lost", "unknown"]
+"""How a term ended on the server.
+
+``released``: by us. ``gone``: the key had vanished when we released it. ``lost``: somebody else has it, or may.
+``unknown``: the release failed; the seat frees itself when the lease runs out.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermEnded(TermEvent):
+    """The term is over, after `duration` seconds: the last event of every term."""
+
+    ending: Ending
+    duration: float
+    error: Exception | None = None
+    """What the release raised, when `ending` is ``unknown``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionRaised(TermEvent):
+    """The action raised `error`."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSkipped(Event):
+    """Not elected."""
+
+    reason: SkipReason
+    holder: LeaderInfo | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptDelayed(Event):
+    """An attempt failed with `error`, which may pass by itself: the next follows in `retry_in` seconds."""
+
+    error: Exception
+    retry_in: float
+
+
+class Hook(Protocol):
+    """Anything that can be called with an event."""
+
+    def __call__(self, event: Event, /) -> object:
+        """Take note of `event`; what is returned is ignored."""
+        ...

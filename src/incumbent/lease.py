@@ -1,0 +1,241 @@
+"""The life of one lease, as a state machine: time and answers go in, decisions come out.
+
+Pure: no clock, no I/O, no randomness; every method is told the time. Times are seconds of one clock that also
+counts suspend (`incumbent.clock`). The rules:
+
+1. A lease is valid until the send time of the answered request + 0.99 TTL - 2 ms (`valid_until`).
+2. An attempt to renew ends in one of three ways: confirmed, refused ("not yours"), failed (unknown). Only a
+   confirmation moves the deadline, and never back.
+3. The next renewal is due when two thirds of the lease time are left, snapped down to a grid that all leases of
+   the process share, so that they leave in one pipeline.
+4. A failed attempt, whatever the error, is tried again after a jittered back-off as long as the lease lasts.
+5. What is not confirmed `stop_grace` before the deadline is lost there; a refused lease is lost at once.
+6. A holder that was asked to stop (`STOPPING`) may use the lease up to its deadline, and has it renewed for one
+   lease time at most.
+7. A lost or closed lease never comes back: late answers are ignored. Illegal input raises and changes nothing.
+
+::
+
+             CONFIRMED, FAILED           CONFIRMED, FAILED, STOP
+                 ┌──┐                        ┌──┐
+      granted ─▶ HELD ────────STOP────────▶ STOPPING ────CLOSE────┐
+                 │ │ └────────────────CLOSE───────────────────┐   │
+                 │ └─REFUSED, RAN_OUT─▶ LOST ────CLOSE───────▶ CLOSED
+                 └ (STOPPING too) ─────▶   (late answers are ignored in both)
+"""
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from incumbent.options import DRIFT_SECONDS, DRIFT_SHARE, LeaderOptions
+from incumbent.results import LossReason
+
+GRID: Final = 0.05
+"""Seconds between the instants at which renewals leave."""
+
+LATE: Final = 0.05
+"""A wake-up that comes later than this (and than `stop_grace`) was missed: the loop or the process slept."""
+
+
+class Phase(enum.Enum):
+    """Where a lease is in its life."""
+
+    HELD = enum.auto()
+    STOPPING = enum.auto()
+    LOST = enum.auto()
+    CLOSED = enum.auto()
+
+
+class Input(enum.Enum):
+    """What can happen to a lease."""
+
+    CONFIRMED = enum.auto()
+    REFUSED = enum.auto()
+    FAILED = enum.auto()
+    STOP = enum.auto()
+    RAN_OUT = enum.auto()
+    CLOSE = enum.auto()
+
+
+TABLE: Final[Mapping[Phase, Mapping[Input, Phase]]] = {
+    Phase.HELD: {
+        Input.CONFIRMED: Phase.HELD,
+        Input.REFUSED: Phase.LOST,
+        Input.FAILED: Phase.HELD,
+        Input.STOP: Phase.STOPPING,
+        Input.RAN_OUT: Phase.LOST,
+        Input.CLOSE: Phase.CLOSED,
+    },
+    Phase.STOPPING: {
+        Input.CONFIRMED: Phase.STOPPING,
+        Input.REFUSED: Phase.LOST,
+        Input.FAILED: Phase.STOPPING,
+        Input.STOP: Phase.STOPPING,
+        Input.RAN_OUT: Phase.LOST,
+        Input.CLOSE: Phase.CLOSED,
+    },
+    Phase.LOST: {
+        Input.CONFIRMED: Phase.LOST,
+        Input.REFUSED: Phase.LOST,
+        Input.FAILED: Phase.LOST,
+        Input.STOP: Phase.LOST,
+        Input.CLOSE: Phase.CLOSED,
+    },
+    Phase.CLOSED: {
+        Input.CONFIRMED: Phase.CLOSED,
+        Input.REFUSED: Phase.CLOSED,
+        Input.FAILED: Phase.CLOSED,
+    },
+}
+"""Every legal step. What is not here raises `IllegalInputError`."""
+
+
+class IllegalInputError(RuntimeError):
+    """The machine was told something that cannot happen in its phase: a bug of its driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do before `until` (infinity: nothing any more)."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """Send a renewal now; it has `within` seconds."""
+
+    within: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Ask the action to stop; the lease is still held."""
+
+    reason: LossReason
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """The lease is lost as of now."""
+
+    reason: LossReason
+
+
+Decision: TypeAlias = Wait | Renew | Stop | Lose
+
+
+def valid_until(sent_at: float, ttl: float) -> float:
+    """Until when a lease may be trusted whose request was sent at `sent_at` and answered with `ttl` seconds."""
+    return sent_at + (1 - DRIFT_SHARE) * ttl - DRIFT_SECONDS
+
+
+class LeaseMachine:
+    """One lease from grant to end."""
+
+    __slots__ = ("_expected", "_failures", "_max_hold_at", "_options", "_renew_at", "_renew_until", "deadline", "phase")
+
+    def __init__(self, options: LeaderOptions, *, sent_at: float, ttl: float) -> None:
+        self._options = options
+        self.phase = Phase.HELD
+        self.deadline = -math.inf
+        self._failures = 0
+        self._renew_until = math.inf
+        self._max_hold_at = math.inf if options.max_hold_time is None else sent_at + options.max_hold_time
+        self._confirm(sent_at, ttl)
+        self._expected = self._wake_at()
+
+    def held(self, now: float) -> bool:
+        """Whether the lease may be relied on at `now`."""
+        return self.phase in (Phase.HELD, Phase.STOPPING) and now < self.deadline
+
+    def remaining(self, now: float) -> float:
+        """Seconds for which the lease may still be relied on; 0 when not held."""
+        return self.deadline - now if self.held(now) else 0.0
+
+    def confirmed(self, sent_at: float, ttl: float) -> None:
+        """The server said "yours, for `ttl` seconds" to a request sent at `sent_at`."""
+        self._step(Input.CONFIRMED)
+        if self.phase in (Phase.HELD, Phase.STOPPING):
+            self._confirm(sent_at, ttl)
+
+    def refused(self) -> bool:
+        """The server said "not yours". Returns whether this is what ends the lease."""
+        was = self.phase
+        self._step(Input.REFUSED)
+        return self.phase is not was
+
+    def failed(self, now: float, jitter: float) -> None:
+        """An attempt to renew ended without an answer; `jitter` is from 0 to 1."""
+        self._step(Input.FAILED)
+        step = self._options.renewal_period / 32 * 2 ** min(self._failures, 5)
+        self._renew_at = now + step * (0.5 + jitter / 2)
+
+    def stop(self, now: float) -> None:
+        """The action was asked to stop: from here on the lease serves its cleanup."""
+        if self.phase is Phase.HELD:
+            self._renew_until = now + self._options.lease_time
+        self._step(Input.STOP)
+
+    def close(self) -> bool:
+        """The term is over. Returns whether the lease was still ours, so that the seat is to be released."""
+        was = self.phase
+        self._step(Input.CLOSE)
+        return was is not Phase.LOST
+
+    def decide(self, now: float) -> Decision:
+        """What to do at `now`; the driver comes back at the time of a `Wait`, or after an attempt's end."""
+        decision = self._decide(now)
+        if isinstance(decision, Wait):
+            self._expected = decision.until
+        return decision
+
+    def _decide(self, now: float) -> Decision:
+        if self.phase in (Phase.LOST, Phase.CLOSED):
+            return Wait(math.inf)
+        if now >= self._stop_at:
+            self._step(Input.RAN_OUT)
+            return Lose(self._why_it_ran_out(now))
+        if now >= self._max_hold_at and self.phase is Phase.HELD:
+            self.stop(now)
+            return Stop("max_hold_time")
+        if now >= self._renew_at and self._renewing(now):
+            within = min(self._options.renewal_budget, self._stop_at - now)
+            self._failures += 1  # until it is confirmed
+            self._renew_at = self._expected = now + within
+            return Renew(within)
+        return Wait(self._wake_at(now))
+
+    @property
+    def _stop_at(self) -> float:
+        return self.deadline - (self._options.stop_grace if self.phase is Phase.HELD else 0.0)
+
+    def _wake_at(self, now: float = -math.inf) -> float:
+        renew_at = self._renew_at if self._renewing(now) else math.inf
+        max_hold_at = self._max_hold_at if self.phase is Phase.HELD else math.inf
+        return min(renew_at, self._stop_at, max_hold_at)
+
+    def _renewing(self, now: float) -> bool:
+        return self._options.auto_extend and now < self._renew_until
+
+    def _confirm(self, sent_at: float, ttl: float) -> None:
+        self._failures = 0
+        self.deadline = max(self.deadline, valid_until(sent_at, ttl))
+        due = sent_at + ttl - (self._options.lease_time - self._options.renewal_period)
+        self._renew_at = math.floor(due / GRID) * GRID
+
+    def _why_it_ran_out(self, now: float) -> LossReason:
+        if not self._renewing(now):
+            return "expired"
+        if not self._failures or now - self._expected > max(self._options.stop_grace, LATE):
+            return "stalled"
+        return "unreachable"
+
+    def _step(self, happened: Input) -> None:
+        try:
+            self.phase = TABLE[self.phase][happened]
+        except KeyError:
+            raise IllegalInputError(f"{happened.name} cannot happen to a lease that is {self.phase.name}") from None

@@ -1,0 +1,59 @@
+"""What an election, a tenant, a prefix and a leader may be called, and how a tenant's names are kept apart.
+
+Pure: every name goes through here once, before any I/O. Braces would end the cluster's hash tag, control
+characters would hide in a terminal, and ``@`` at the start is kept for the names of tenants.
+"""
+
+from typing import Final
+
+MAX_BYTES: Final = 255
+_TENANT_MARK: Final = "@"
+_TENANT_END: Final = ":"
+
+
+def election_name(name: str, scope: str = "") -> str:
+    """The full name of election `name` within `scope` (what `tenant_scope` gave, or nothing)."""
+    _check("an election's name", name)
+    if name.startswith(_TENANT_MARK):
+        raise ValueError(f"an election's name must not begin with '@', which marks tenants: {name!r}")
+    return _bounded("an election's name (with its tenant)", scope + name)
+
+
+def tenant_scope(tenant: str, scope: str = "") -> str:
+    """The scope of `tenant` inside `scope`; no two lists of tenants with a name give the same full name."""
+    _check("a tenant's name", tenant)
+    escaped = tenant.replace("%", "%25").replace(_TENANT_END, "%3A")
+    return _bounded("a tenant's name", f"{scope}{_TENANT_MARK}{escaped}{_TENANT_END}")
+
+
+def key_prefix(prefix: str) -> str:
+    """`prefix`, checked to be fit for the beginning of every key."""
+    return _check("the key prefix", prefix)
+
+
+def leader_name(leader_id: str) -> str:
+    """`leader_id`, checked to be fit to be shown as the name of who leads."""
+    return _check("leader_id", leader_id)
+
+
+def _check(what: str, name: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{what} must be a str, not {type(name).__name__}")
+    if not name.strip():
+        raise ValueError(f"{what} must not be blank: {name!r}")
+    for character in name:
+        if character in "{}":
+            raise ValueError(f"{what} must have no braces, which mark the cluster's hash slot: {name!r}")
+        if character < " " or "\x7f" <= character <= "\x9f":
+            raise ValueError(f"{what} must have no control characters: {name!r}")
+    return _bounded(what, name)
+
+
+def _bounded(what: str, name: str) -> str:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} must be text that UTF-8 can carry: {name!r}") from None
+    if size > MAX_BYTES:
+        raise ValueError(f"{what} must have {MAX_BYTES} bytes at most in UTF-8, this has {size}: {name[:40]!r}...")
+    return name

@@ -1,0 +1,1 @@
+"""Hooks for those who watch: each module is one hook and loads its own library."""

@@ -1,0 +1,48 @@
+"""Events as records of the standard library's `logging`, on the logger ``incumbent``.
+
+The message is constant per kind of event; the event's fields are in the record's ``extra`` under names that
+begin with ``incumbent_``.
+"""
+
+import logging
+from dataclasses import dataclass, fields
+from typing import Final
+
+from incumbent import events
+
+_LEVELS: Final[dict[type[events.Event], tuple[int, str]]] = {
+    events.TermStarted: (logging.INFO, "elected"),
+    events.TermRenewed: (logging.DEBUG, "lease renewed"),
+    events.RenewalDelayed: (logging.WARNING, "renewal delayed"),
+    events.TermLost: (logging.WARNING, "leadership lost"),
+    events.TermEnded: (logging.INFO, "term ended"),
+    events.ActionRaised: (logging.ERROR, "action raised"),
+    events.AttemptSkipped: (logging.DEBUG, "not elected"),
+    events.AttemptDelayed: (logging.WARNING, "election delayed"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoggingHook:
+    """Writes each event to `logger`: trouble as WARNING or above, terms as INFO, the rest as DEBUG."""
+
+    logger: logging.Logger = logging.getLogger("incumbent")
+
+    def __call__(self, event: events.Event) -> None:
+        level, message = _LEVELS.get(type(event), (logging.INFO, "event"))
+        if isinstance(event, events.TermEnded) and event.error is not None:
+            level, message = logging.WARNING, "release failed"
+        if not self.logger.isEnabledFor(level):
+            return
+        values = {field.name: getattr(event, field.name) for field in fields(event)}
+        error = values.get("error")
+        what = "" if error is None else f": {type(error).__name__}: {error}"
+        details = ", ".join(f"{name}={value!r}" for name, value in values.items() if name != "error")
+        self.logger.log(
+            level,
+            "%s (%s)%s",
+            message,
+            details,
+            what,
+            extra={f"incumbent_{name}": value for name, value in values.items()},
+        )

@@ -1,0 +1,151 @@
+"""How an elector behaves: one frozen value, checked once, before any I/O.
+
+Pure. Each message names the rule and the value that broke it.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final, Literal, TypeAlias, TypedDict, Unpack
+
+Duration: TypeAlias = float | timedelta
+"""Seconds, or a `timedelta`."""
+
+OnLoss: TypeAlias = Literal["cancel", "notify"]
+
+MIN_LEASE_TIME: Final = 0.25
+MAX_LEASE_TIME: Final = 30 * 86_400.0
+DRIFT_SHARE: Final = 0.01
+DRIFT_SECONDS: Final = 0.002
+
+
+class OptionChanges(TypedDict, total=False):
+    """The options by name, for `elector.using(...)`."""
+
+    lease_time: Duration
+    wait_time: Duration | None
+    min_hold_time: Duration
+    max_hold_time: Duration | None
+    auto_extend: bool
+    stop_grace: Duration | None
+    on_loss: OnLoss
+    request_timeout: Duration
+    restart: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+class LeaderOptions:
+    """The timers and policies of an elector. Durations are seconds or `timedelta`; attributes are seconds.
+
+    Raises:
+        TypeError: a value is of the wrong type.
+        ValueError: a value is out of its range, or the timers do not fit into `lease_time`.
+    """
+
+    lease_time: float
+    """How long a lease lives on the server without renewal: 0.25 s to 30 days. Default 30 s."""
+    wait_time: float | None
+    """How long to stand in line: 0 (the default) is one try, None is for ever."""
+    min_hold_time: float
+    """The seat stays taken at least this long, also after a fast action; at most `lease_time`. Default 0."""
+    max_hold_time: float | None
+    """The most one term may last before its action is cancelled (its cleanup follows). Default None: no limit."""
+    auto_extend: bool
+    """Renew in the background every third of `lease_time`. Default True."""
+    stop_grace: float
+    """Kept free at the lease's end for the cancelled action's cleanup. Default: a sixth of `lease_time`."""
+    on_loss: OnLoss
+    """``"cancel"`` (default) stops the action when the lease is lost; ``"notify"`` only sets the lease's state."""
+    request_timeout: float
+    """The budget of one request, in seconds; a renewal has the smaller of it and `lease_time` / 6. Default 5 s."""
+    restart: bool
+    """`campaign` goes on, with back-off, after the action returned or raised. Default False."""
+
+    def __init__(
+        self,
+        *,
+        lease_time: Duration = 30.0,
+        wait_time: Duration | None = 0.0,
+        min_hold_time: Duration = 0.0,
+        max_hold_time: Duration | None = None,
+        auto_extend: bool = True,
+        stop_grace: Duration | None = None,
+        on_loss: OnLoss = "cancel",
+        request_timeout: Duration = 5.0,
+        restart: bool = False,
+    ) -> None:
+        lease = seconds("lease_time", lease_time)
+        if not MIN_LEASE_TIME <= lease <= MAX_LEASE_TIME:
+            raise ValueError(f"lease_time must be from {MIN_LEASE_TIME} s to {MAX_LEASE_TIME:g} s, not {lease:g} s")
+        put = object.__setattr__
+        put(self, "lease_time", lease)
+        put(self, "wait_time", None if wait_time is None else seconds("wait_time", wait_time))
+        put(self, "min_hold_time", seconds("min_hold_time", min_hold_time))
+        put(self, "max_hold_time", None if max_hold_time is None else seconds("max_hold_time", max_hold_time))
+        put(self, "auto_extend", _flag("auto_extend", auto_extend))
+        put(self, "stop_grace", lease / 6 if stop_grace is None else seconds("stop_grace", stop_grace))
+        put(self, "on_loss", on_loss)
+        put(self, "request_timeout", seconds("request_timeout", request_timeout))
+        put(self, "restart", _flag("restart", restart))
+        self._check_policies()
+        self._check_timers()
+
+    @property
+    def renewal_period(self) -> float:
+        """Seconds from a confirmed renewal to the next: a third of `lease_time`."""
+        return self.lease_time / 3
+
+    @property
+    def renewal_budget(self) -> float:
+        """Seconds that one attempt to renew may take."""
+        return min(self.request_timeout, self.lease_time / 6)
+
+    def changed(self, **changes: Unpack[OptionChanges]) -> "LeaderOptions":
+        """A copy with `changes`; a `stop_grace` that was the default follows a new `lease_time`."""
+        if "lease_time" in changes and self.stop_grace == self.lease_time / 6:
+            changes.setdefault("stop_grace", None)
+        return replace(self, **changes)
+
+    def _check_policies(self) -> None:
+        if self.on_loss not in ("cancel", "notify"):
+            raise ValueError(f"on_loss must be 'cancel' or 'notify', not {self.on_loss!r}")
+        if self.min_hold_time > self.lease_time:
+            raise ValueError(
+                f"min_hold_time must be at most lease_time: {self.min_hold_time:g} s > {self.lease_time:g} s"
+            )
+        if self.max_hold_time is not None and self.max_hold_time <= 0:
+            raise ValueError(f"max_hold_time must be above 0, not {self.max_hold_time:g} s")
+        if self.request_timeout <= 0:
+            raise ValueError(f"request_timeout must be above 0, not {self.request_timeout:g} s")
+
+    def _check_timers(self) -> None:
+        drift = DRIFT_SHARE * self.lease_time + DRIFT_SECONDS
+        renewing = self.renewal_period + 2 * self.renewal_budget if self.auto_extend else 0.0
+        needed = renewing + self.stop_grace + drift
+        if needed >= self.lease_time:
+            raise ValueError(
+                "the timers must fit into lease_time: "
+                f"renewal period and two attempts {renewing:g} s + stop_grace {self.stop_grace:g} s"
+                f" + drift allowance {drift:g} s = {needed:g} s, lease_time is {self.lease_time:g} s"
+            )
+
+
+def seconds(what: str, value: Duration) -> float:
+    """`value` as finite seconds of 0 or more; `what` names it in errors."""
+    if isinstance(value, timedelta):
+        return _not_negative(what, value.total_seconds())
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{what} must be seconds (int or float) or a timedelta, not {type(value).__name__}")
+    return _not_negative(what, float(value))
+
+
+def _not_negative(what: str, value: float) -> float:
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{what} must be finite and not negative, not {value:g} s")
+    return value
+
+
+def _flag(what: str, value: bool) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} must be a bool, not {type(value).__name__}")
+    return value

@@ -1,0 +1,88 @@
+"""What an election gives back: outcomes of an attempt and the public state, as frozen values.
+
+Pure. The first field of each outcome is positional, so ``case Elected(value)`` reads well.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+T_co = TypeVar("T_co", covariant=True)
+
+LossReason: TypeAlias = Literal["taken", "expired", "unreachable", "stalled", "max_hold_time", "stepped_down"]
+"""Why a lease ended before its action did.
+
+``taken``: the server holds another's token. ``expired``: the key is gone, or time was up without extension.
+``unreachable``: no renewal was confirmed in time. ``stalled``: the event loop or the process slept past it.
+``max_hold_time``: the term had lasted as long as it may. ``stepped_down``: it was asked to hand over.
+"""
+
+SkipReason: TypeAlias = Literal["held"]
+"""Why an attempt did not lead. ``held``: every seat was taken for as long as the attempt would wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderInfo:
+    """Who has a seat, as the server knows it."""
+
+    leader_id: str
+    seat: int
+    fence: int
+    since: datetime
+    """When the term began, by the server's clock, in UTC."""
+    remaining: float
+    """Seconds until the seat would be free without renewal, when the server answered."""
+    retained: bool = False
+    """True when the work is over and `min_hold_time` alone keeps the seat: nobody leads on it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderState:
+    """An election as the server saw it when it answered."""
+
+    name: str
+    leaders: tuple[LeaderInfo, ...] = ()
+    """The taken seats, by seat number; empty when nobody leads."""
+    waiting: int = 0
+    """How many stand in line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elected(Generic[T_co]):
+    """The action ran under the lease, to its end, and returned `value`."""
+
+    value: T_co
+    _: KW_ONLY
+    leader_id: str = ""
+    seat: int = 0
+    fence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The action did not run: somebody else leads, or has just led."""
+
+    reason: SkipReason
+    holder: LeaderInfo | None = None
+    """Who has the seat that will be free first; None when the store could not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionFailed:
+    """The action ran under the lease and raised `error`."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipLost(Generic[T_co]):
+    """The lease was lost while the action ran. What the action gave all the same is kept, but is no success."""
+
+    reason: LossReason
+    _: KW_ONLY
+    value: T_co | None = None
+    error: Exception | None = None
+
+
+Outcome: TypeAlias = Elected[T_co] | Skipped | ActionFailed | LeadershipLost[T_co]
+"""What `attempt` returns."""

@@ -1,0 +1,40 @@
+"""Finishing what must be finished: work that goes on to its end although its caller was cancelled.
+
+Knows nothing of elections. The work runs in a task of its own, so that no cancellation of the caller reaches it;
+the caller's cancellation is handed on when the work has ended, never swallowed.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+
+async def finish(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` to its end, whoever cancels the caller, and return its result; then hand the cancellation on."""
+    task = asyncio.get_running_loop().create_task(work, name="incumbent clean-up")
+    await outlast(task)
+    return task.result()
+
+
+async def outlast(*tasks: "asyncio.Task[Any]") -> None:
+    """Wait until all `tasks` have ended, through any number of cancellations; then hand the first of these on."""
+    cancelled: asyncio.CancelledError | None = None
+    while not all(task.done() for task in tasks):
+        try:
+            if cancelled is None:
+                await asyncio.wait(tasks)
+            else:
+                # A cancelled anyio scope around us would cancel anew in every turn of the loop.
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait(tasks)
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+    if cancelled is not None:
+        for task in tasks:
+            if not task.cancelled():
+                task.exception()  # seen, so that the loop does not report it as never retrieved
+        raise cancelled

@@ -1,0 +1,1 @@
+"""Where leases live: the contract (`base`) and its implementations (`memory`, `redis`)."""

@@ -1,0 +1,108 @@
+"""The contract between the engine and a store of leases: requests, answers and the Protocol.
+
+Knows no server. Every call has a `Budget` and raises when it is spent; contention is an answer, trouble is the
+store's own exception.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from incumbent.results import LeaderInfo, LeaderState
+
+
+class Budget(NamedTuple):
+    """How long a call may take, in seconds."""
+
+    total: float
+    """The whole call, with all that is sent again."""
+    each: float
+    """One request, until its answer is overdue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One candidate's wish for a seat: the token is chosen before the first request and never changes."""
+
+    election: str
+    seats: int
+    token: str = field(repr=False)
+    leader_id: str
+    lease_time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The seat is the claim's, until `ttl` seconds after the server answered."""
+
+    seat: int
+    fence: int
+    since: datetime
+    ttl: float
+    sent_at: float
+    """When the answered request was sent, by `incumbent.clock`."""
+    doubtful: bool
+    """True when the request was sent more than once, so that a copy of it may yet arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Every seat is taken; `holder` has the one that will be free first."""
+
+    holder: LeaderInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """The lease is still the claim's, for `ttl` seconds after the server answered a request sent at `sent_at`."""
+
+    ttl: float
+    sent_at: float
+
+
+NotYours: TypeAlias = Literal["taken", "gone"]
+"""The seat has another's token, or nobody's."""
+
+Released: TypeAlias = Literal["released", "taken", "gone"]
+"""What became of a release; a release that was sent again and found nothing of its own counts as released."""
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Seats of elections with one holder each, and the one clock that says when they are free."""
+
+    async def acquire(self, claim: Claim, budget: Budget) -> Grant | Busy:
+        """Take the lowest free seat, or learn that it is already the claim's.
+
+        When this raises, or is cancelled, nothing of the claim is left behind, as far as the server can be reached.
+        """
+        ...
+
+    async def extend(self, claim: Claim, seat: int, duration: float, budget: Budget) -> Extended | NotYours:
+        """Let the lease live `duration` seconds from now, at least; never shortens it."""
+        ...
+
+    async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
+        """Free the seat at once, or keep it taken for `keep` seconds (or its rest, if less) without a holder."""
+        ...
+
+    async def leave(self, claim: Claim, budget: Budget) -> None:
+        """Undo a claim whose fate is unknown, also one whose request has yet to arrive."""
+        ...
+
+    async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
+        """Who has the seats now."""
+        ...
+
+    def passing(self, error: Exception) -> bool:
+        """Whether `error` may pass by itself, so that waiting on makes sense."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give everything back. A call that is still to come must work, and leave nothing open."""
+        ...
+
+
+def instant(milliseconds: float) -> datetime:
+    """The time that is `milliseconds` after the epoch, in UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -1,0 +1,23 @@
+-- What every script of this folder begins with. Keys, fields and times that they share; no command runs here.
+--
+-- A seat is a hash: token (who may extend and release it), leader (its name), fence, since (ms). These fields and
+-- their meaning never change. The token RETAINED belongs to nobody: the work is over, a minimum hold keeps the seat.
+
+local RETAINED = 'retained'
+local FENCE_TTL = 86400000
+local GONE_TTL = 60000
+
+local function now_us()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+-- A claim that was given up: should its request arrive after all, it finds this. The caller has written before,
+-- so that a full server does not refuse it.
+local function bury(gone, token)
+  local now_ms = now_us() / 1000
+  redis.call('ZADD', gone, now_ms, token)
+  redis.call('ZREMRANGEBYSCORE', gone, '-inf', now_ms - GONE_TTL)
+  redis.call('PEXPIRE', gone, GONE_TTL)
+end
+

@@ -1,0 +1,44 @@
+"""The Lua scripts of the package, ready to be sent: text, digest and the commands that run them.
+
+Knows what a script is called, not what it does: that stands in the script's own header.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Final, TypeAlias
+
+Command: TypeAlias = tuple[bytes, ...]
+
+_FOLDER = files("incumbent.stores.redis") / "lua"
+_PRELUDE: Final = (_FOLDER / "prelude.lua").read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One script. Holds no client: the server's cache is found out about by asking it."""
+
+    name: str
+    text: bytes = field(repr=False)
+    sha: bytes = field(repr=False)
+
+    def by_digest(self, keys: Sequence[bytes], args: Sequence[bytes]) -> Command:
+        """The command that runs the script if the server has it in its cache."""
+        return (b"EVALSHA", self.sha, b"%d" % len(keys), *keys, *args)
+
+    def by_text(self, keys: Sequence[bytes], args: Sequence[bytes]) -> Command:
+        """The command that runs the script in any case, and puts it into the server's cache."""
+        return (b"EVAL", self.text, b"%d" % len(keys), *keys, *args)
+
+
+def _load(name: str) -> Script:
+    text = _PRELUDE + (_FOLDER / f"{name}.lua").read_bytes()
+    return Script(name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+
+
+ACQUIRE: Final = _load("acquire")
+EXTEND: Final = _load("extend")
+RELEASE: Final = _load("release")
+LEAVE: Final = _load("leave")
+STATE: Final = _load("state")

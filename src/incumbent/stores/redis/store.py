@@ -1,0 +1,183 @@
+"""The store on a server: claims become scripts, answers become grants, and abandoned claims are cleaned up.
+
+Knows which keys and arguments a script takes. What is sent again, and how long that may go on, is decided here, in
+one place, for every call.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import Sequence
+from itertools import count
+from typing import Any, TypeAlias
+
+from redis import exceptions as redis_errors
+from redis.asyncio import Redis, RedisCluster
+
+from incumbent import clock
+from incumbent.results import LeaderInfo, LeaderState
+from incumbent.shield import finish
+from incumbent.stores.base import Budget, Busy, Claim, Extended, Grant, NotYours, Released, instant
+from incumbent.stores.redis import faults, scripts
+from incumbent.stores.redis.keys import keys_of
+from incumbent.stores.redis.scripts import Script
+from incumbent.stores.redis.wire import Reply, Request, Wire
+
+Client: TypeAlias = Redis
+"""The clients that an elector can be given."""
+
+
+class RedisStore:
+    """Leases on the server of `client`, under `prefix`. The client stays the caller's and is never closed."""
+
+    def __init__(self, client: Client, prefix: str) -> None:
+        _check(client)
+        self._client = client
+        self._prefix = prefix
+        self._wire: Wire | None = None
+        self._home: tuple[asyncio.AbstractEventLoop, int] | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} prefix={self._prefix!r}>"
+
+    async def acquire(self, claim: Claim, budget: Budget) -> Grant | Busy:
+        keys = keys_of(self._prefix, claim.election, claim.seats)
+        args = (claim.token.encode(), claim.leader_id.encode(), _ms(claim.lease_time))
+        request = Request()
+        # A quarter of the time is kept for the clean-up, so that both together stay within the budget.
+        trying, cleaning = Budget(budget.total * 0.75, budget.each), Budget(budget.total * 0.25, budget.total * 0.25)
+        try:
+            reply = await self._call(scripts.ACQUIRE, (keys.fence, keys.gone, *keys.seats), args, trying, request)
+        except BaseException as error:
+            if request.sends and not _refused(error):
+                await finish(self._leave_quietly(claim, cleaning))
+            raise
+        if reply[0] == b"granted":
+            _, seat, fence, since, ttl = reply
+            return Grant(
+                seat=int(seat),
+                fence=int(fence),
+                since=instant(int(since)),
+                ttl=int(ttl) / 1000,
+                sent_at=request.sent_at,
+                doubtful=request.sends > 1,
+            )
+        if reply[0] == b"busy":
+            return Busy(_info(reply[1:]))
+        raise redis_errors.ResponseError(f"a claim of election {claim.election!r} was given up and then used again")
+
+    async def extend(self, claim: Claim, seat: int, duration: float, budget: Budget) -> Extended | NotYours:
+        keys = keys_of(self._prefix, claim.election, claim.seats)
+        request = Request()
+        args = (claim.token.encode(), _ms(duration))
+        reply = await self._call(scripts.EXTEND, (keys.fence, keys.seats[seat]), args, budget, request)
+        if reply[0] == b"held":
+            return Extended(ttl=int(reply[1]) / 1000, sent_at=request.sent_at)
+        return "taken" if reply[0] == b"taken" else "gone"
+
+    async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
+        keys = keys_of(self._prefix, claim.election, claim.seats)
+        request = Request()
+        args = (claim.token.encode(), _ms(keep), b"1" if grant.doubtful else b"0")
+        reply = await self._call(scripts.RELEASE, (keys.gone, keys.seats[grant.seat]), args, budget, request)
+        if reply[0] == b"released" or request.sends > 1:
+            return "released"
+        return "taken" if reply[0] == b"taken" else "gone"
+
+    async def leave(self, claim: Claim, budget: Budget) -> None:
+        keys = keys_of(self._prefix, claim.election, claim.seats)
+        await self._call(scripts.LEAVE, (keys.gone, *keys.seats), (claim.token.encode(),), budget, Request())
+
+    async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
+        keys = keys_of(self._prefix, election, seats)
+        reply = await self._call(scripts.STATE, keys.seats, (), budget, Request())
+        return LeaderState(election, tuple(_info(seat) for seat in reply))
+
+    def passing(self, error: Exception) -> bool:
+        return faults.passing(error)
+
+    async def aclose(self) -> None:
+        self._closed = True
+        wire, self._wire = self._wire, None
+        if wire is not None and self._is_home():
+            await wire.retire()
+
+    async def _leave_quietly(self, claim: Claim, budget: Budget) -> None:
+        try:
+            await self.leave(claim, budget)
+        except redis_errors.RedisError:
+            pass  # The claim's own error is on its way; what was taken frees itself after the lease time.
+
+    async def _call(
+        self, script: Script, keys: Sequence[bytes], args: Sequence[bytes], budget: Budget, request: Request
+    ) -> Reply:
+        """Run `script`, sending it again while the error is one that a fresh connection may heal."""
+        deadline = clock.now() + budget.total
+        for attempt in count():
+            within = min(budget.each, deadline - clock.now())
+            try:
+                try:
+                    request.command = script.by_digest(keys, args)
+                    return await self._send(request, within)
+                except redis_errors.NoScriptError:
+                    request.command = script.by_text(keys, args)
+                    return await self._send(request, within)
+            except redis_errors.RedisError as error:
+                pause = min(0.25, 0.01 * 2 ** (attempt - 1)) * (0.5 + random.random() / 2) if attempt else 0.0
+                if not faults.worth_sending_again(error) or clock.now() + pause >= deadline:
+                    raise
+            await asyncio.sleep(pause)
+        raise AssertionError("unreachable")
+
+    async def _send(self, request: Request, within: float) -> Reply:
+        if within <= 0:
+            raise redis_errors.TimeoutError("no time was left to ask the server")
+        wire = await self._open_wire()
+        if self._closed:
+            wire.retired = True  # gives its connection back as soon as it has done this
+        return await wire.send(request, within)
+
+    async def _open_wire(self) -> Wire:
+        wire, home = self._wire, (asyncio.get_running_loop(), os.getpid())
+        if wire is None or wire.retired or home != self._home:
+            if wire is not None and self._home is not None and not self._is_home() and home[1] == self._home[1]:
+                await wire.forsake()
+            wire = self._wire = Wire(self._client.connection_pool)
+            self._home = home
+        return wire
+
+    def _is_home(self) -> bool:
+        return self._home == (asyncio.get_running_loop(), os.getpid())
+
+
+def _check(client: Any) -> None:
+    if isinstance(client, RedisCluster):
+        raise TypeError("a RedisCluster client is not supported yet: give a redis.asyncio.Redis")
+    if not isinstance(client, Redis):
+        kind = type(client)
+        raise TypeError(
+            "redis must be a redis.asyncio.Redis client or a Store, "
+            f"not {kind.__module__}.{kind.__qualname__}; from a URL: redis.asyncio.Redis.from_url(...)"
+        )
+
+
+def _refused(error: BaseException) -> bool:
+    """Whether the server has said that it did nothing."""
+    return isinstance(error, redis_errors.ResponseError)
+
+
+def _info(seat: Sequence[Any]) -> LeaderInfo:
+    number, leader, fence, since, ttl, retained = seat
+    return LeaderInfo(
+        leader_id=bytes(leader).decode(),
+        seat=int(number),
+        fence=int(fence),
+        since=instant(int(since)),
+        remaining=max(0, int(ttl)) / 1000,
+        retained=bool(retained),
+    )
+
+
+def _ms(duration: float) -> bytes:
+    return b"%d" % round(duration * 1000)

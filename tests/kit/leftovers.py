@@ -1,0 +1,75 @@
+"""What a test must not leave behind: keys without TTL, tasks, connections, complaints of the loop.
+
+Each function only looks and tells; whether that fails a test is decided in `kit.fixtures`.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from kit.servers import Server
+
+TURNS = 5
+_LASTING = """
+local found = {}
+for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
+  if redis.call('PTTL', key) == -1 then found[#found + 1] = key end
+end
+return found
+"""
+
+
+def keys_without_ttl(server: Server, prefixes: Iterable[str] = ("incumbent",)) -> list[str]:
+    """Keys below the prefixes that would stay for ever, as "database/key", in all databases.
+
+    On a server of the user's only the database of its URL is looked at.
+    """
+    if not server.ours:
+        return _lasting(server, prefixes, "url")
+    databases = [name[2:] for name in server.admin.info("keyspace")]
+    found: list[str] = []
+    try:
+        for database in databases:
+            server.cli("SELECT", database)
+            found += _lasting(server, prefixes, database)
+    finally:
+        server.cli("SELECT", 0)
+    return sorted(found)
+
+
+def _lasting(server: Server, prefixes: Iterable[str], database: str) -> list[str]:
+    keys = (key for prefix in prefixes for key in server.cli("EVAL", _LASTING, 0, f"{prefix}:*"))
+    return [f"{database}/{key}" for key in keys]
+
+
+def connections(server: Server) -> list[dict[str, str]]:
+    """The clients that are connected, as CLIENT LIST tells, without the one that asks."""
+    asking = str(server.cli("CLIENT", "ID"))
+    clients: list[dict[str, str]] = server.admin.client_list()
+    return [client for client in clients if client["id"] != asking]
+
+
+async def leftover_tasks() -> set[asyncio.Task[Any]]:
+    """Tasks of this loop besides the current one that a few turns of the loop do not end."""
+    for _ in range(TURNS):
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if not others:
+            break
+        await asyncio.sleep(0)
+    return {task for task in others if not task.done()}
+
+
+class Complaints:
+    """Takes what the loop would only log: lost exceptions, tasks destroyed while pending."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def listen(self) -> None:
+        """From now on, on the running loop."""
+        asyncio.get_running_loop().set_exception_handler(self._hear)
+
+    def _hear(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        source = context.get("task") or context.get("future") or context.get("protocol")
+        self.heard.append(f"{context.get('message')}: {error!r} {source!r}")

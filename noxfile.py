@@ -1,0 +1,111 @@
+"""The sessions that judge the project: lint, types, tests per Python, coverage, package.
+
+`scripts/test` runs them all. Environments are reused: each carries a stamp with the hash of what
+was installed into it, written last, so that a second run installs nothing and an interrupted
+set-up is done again.
+"""
+
+import fcntl
+import hashlib
+import shutil
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).resolve().parent
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+LUA = ROOT / "src/incumbent/stores/redis/lua"
+COVERAGE = ROOT / ".coverage-data"  # one folder of data files per Python
+
+nox.needs_version = ">=2025.10.14"
+nox.options.default_venv_backend = "uv"
+nox.options.download_python = "never"
+nox.options.error_on_missing_interpreters = False
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["lint", "tests", "coverage", "types", "package"]
+
+
+def install(session: nox.Session, *args: str) -> None:
+    """Install `args` into the session's environment, unless just that is in it already."""
+    venv = Path(session.virtualenv.location)
+    stamp = venv / "installed"
+    recipe = [str(ROOT), (ROOT / "pyproject.toml").read_text(), *args]
+    key = hashlib.sha256("\0".join(recipe).encode()).hexdigest()
+    with venv.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once in one folder
+        if stamp.exists() and stamp.read_text() == key:
+            return
+        session.virtualenv.reuse_existing = False  # whatever is there is old or half-made
+        session.virtualenv.create()
+        session.install(*args)
+        unfinished = stamp.with_suffix(".new")
+        unfinished.write_text(key)
+        unfinished.replace(stamp)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, formatting, the rooms' import contracts, and the Lua scripts' syntax."""
+    install(session, "--group", "lint")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports", "--no-logo", env={"PYTHONPATH": "src"})
+    session.run("python", "scripts/luacheck.py")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """What mypy says of sources and tests, pyright of sources, and of the public types."""
+    install(session, "-e", ".[cli,embedded]", "--group", "types", "--group", "test")
+    quiet = {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}  # do not ask the network for a newer one
+    session.run("mypy")
+    session.run("pyright", env=quiet)
+    session.run("pyright", "--ignoreexternal", "--verifytypes", "incumbent", env=quiet)
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """The tests on one Python; what follows `--` goes to pytest."""
+    install(session, "-e", ".[cli,embedded]", "--group", "test")
+    data = COVERAGE / str(session.python)
+    shutil.rmtree(data, ignore_errors=True)
+    data.mkdir(parents=True)
+    session.run(
+        *("coverage", "run", "-m", "pytest", *session.posargs),
+        env={"COVERAGE_FILE": str(data / ".coverage")},
+    )
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """What the tests of all Pythons together have run through."""
+    install(session, "coverage>=7.11")
+    folders = [str(folder) for folder in sorted(COVERAGE.glob("*")) if any(folder.iterdir())]
+    if not folders:
+        session.error("no Python has run the tests: nothing to report")
+    session.run("coverage", "combine", "--keep", "--quiet", *folders)
+    partial = ["--fail-under=0"] if session.posargs else []  # a selection of tests proves nothing
+    session.run("coverage", "report", *partial)
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """Build the wheel (by way of the sdist) and use it far from the source tree."""
+    work = Path(session.create_tmp()).resolve()
+    shutil.rmtree(work / "dist", ignore_errors=True)
+    session.run("uv", "build", "--quiet", "--out-dir", str(work / "dist"))
+    (wheel,) = (work / "dist").glob("*.whl")
+    python = str(work / "clean/bin/python")
+    session.run("uv", "venv", "--quiet", "--clear", str(work / "clean"))
+    session.run("uv", "pip", "install", "--quiet", "--python", python, str(wheel))
+    scripts = sorted(path.name for path in LUA.glob("*.lua"))
+    check = ROOT / "scripts/wheelcheck.py"
+    with session.chdir(work):
+        session.run(python, "-I", str(check), *scripts, external=True)
+
+
+@nox.session(default=False)
+def oldest(session: nox.Session) -> None:
+    """The tests with the oldest releases of what we depend on."""
+    install(session, "-e", ".[cli,embedded]", "--group", "test", "--resolution", "lowest-direct")
+    session.run("pytest", *session.posargs)

@@ -1,7 +1,7 @@
 """The library's one clock: seconds that also pass while the machine is suspended.
 
-Knows nothing of event loops and wall clocks. ``CLOCK_BOOTTIME`` is used where the system has it, because
-``CLOCK_MONOTONIC`` stops in suspend and a lease on the server does not.
+Knows nothing of event loops and wall clocks. ``CLOCK_BOOTTIME`` is used where the system has it,
+because ``CLOCK_MONOTONIC`` stops in suspend and a lease on the server does not.
 Source: https://man7.org/linux/man-pages/man2/clock_gettime.2.html
 """
 

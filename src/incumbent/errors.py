@@ -6,8 +6,8 @@
     ├── NotElectedError       try again later, or wait longer
     └── LeadershipLostError   stop the work: somebody else may lead
 
-Bad arguments are `ValueError` and `TypeError`. Errors of Redis come out as redis-py raises them. No message
-ever shows a lease's token.
+Bad arguments are `ValueError` and `TypeError`. Errors of Redis come out as redis-py raises them. No
+message ever shows a lease's token.
 """
 
 from incumbent.results import LeaderInfo, LossReason

@@ -1,8 +1,8 @@
 """What hooks are told: one frozen event per thing that happened, in the order in which it happened.
 
-Pure. A hook is anything that can be called with one event; a function fits. Hooks are called from the event
-loop, must not block, and cannot disturb an election: what they raise is logged and forgotten. No event carries
-a token.
+Pure. A hook is anything that can be called with one event; a function fits. Hooks are called from
+the event loop, must not block, and cannot disturb an election: what they raise is logged and
+forgotten. No event carries a token.
 """
 
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class TermRenewed(TermEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenewalDelayed(TermEvent):
-    """A renewal failed with `error` and is tried again; the lease may be relied on for `remaining` seconds."""
+    """A renewal failed and is tried again; the lease may be relied on for `remaining` seconds."""
 
     error: Exception
     remaining: float
@@ -66,8 +66,8 @@ class TermLost(TermEvent):
 Ending: TypeAlias = Literal["released", "gone", "lost", "unknown"]
 """How a term ended on the server.
 
-``released``: by us. ``gone``: the key had vanished when we released it. ``lost``: somebody else has it, or may.
-``unknown``: the release failed; the seat frees itself when the lease runs out.
+``released``: by us. ``gone``: the key had vanished when we released it. ``lost``: somebody else has
+it, or may. ``unknown``: the release failed; the seat frees itself when the lease runs out.
 """
 
 
@@ -98,7 +98,7 @@ class AttemptSkipped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptDelayed(Event):
-    """An attempt failed with `error`, which may pass by itself: the next follows in `retry_in` seconds."""
+    """An attempt failed with an `error` that may pass; the next follows in `retry_in` seconds."""
 
     error: Exception
     retry_in: float

@@ -1,18 +1,21 @@
 """The life of one lease, as a state machine: time and answers go in, decisions come out.
 
-Pure: no clock, no I/O, no randomness; every method is told the time. Times are seconds of one clock that also
-counts suspend (`incumbent.clock`). The rules:
+Pure: no clock, no I/O, no randomness; every method is told the time. Times are seconds of one clock
+that also counts suspend (`incumbent.clock`). The rules:
 
 1. A lease is valid until the send time of the answered request + 0.99 TTL - 2 ms (`valid_until`).
-2. An attempt to renew ends in one of three ways: confirmed, refused ("not yours"), failed (unknown). Only a
-   confirmation moves the deadline, and never back.
-3. The next renewal is due when two thirds of the lease time are left, snapped down to a grid that all leases of
-   the process share, so that they leave in one pipeline.
-4. A failed attempt, whatever the error, is tried again after a jittered back-off as long as the lease lasts.
-5. What is not confirmed `stop_grace` before the deadline is lost there; a refused lease is lost at once.
-6. A holder that was asked to stop (`STOPPING`) may use the lease up to its deadline, and has it renewed for one
-   lease time at most.
-7. A lost or closed lease never comes back: late answers are ignored. Illegal input raises and changes nothing.
+2. An attempt to renew ends in one of three ways: confirmed, refused ("not yours"), failed
+   (unknown). Only a confirmation moves the deadline, and never back.
+3. The next renewal is due when two thirds of the lease time are left, snapped down to a grid that
+   all leases of the process share, so that they leave in one pipeline.
+4. A failed attempt, whatever the error, is tried again after a jittered back-off as long as the
+   lease lasts.
+5. What is not confirmed `stop_grace` before the deadline is lost there; a refused lease is lost at
+   once.
+6. A holder that was asked to stop (`STOPPING`) may use the lease up to its deadline, and has it
+   renewed for one lease time at most.
+7. A lost or closed lease never comes back: late answers are ignored. Illegal input raises and
+   changes nothing.
 
 ::
 
@@ -37,7 +40,7 @@ GRID: Final = 0.05
 """Seconds between the instants at which renewals leave."""
 
 LATE: Final = 0.05
-"""A wake-up that comes later than this (and than `stop_grace`) was missed: the loop or the process slept."""
+"""Seconds after which (and after `stop_grace`) a late wake-up means that the process slept."""
 
 
 class Phase(enum.Enum):
@@ -129,14 +132,23 @@ Decision: TypeAlias = Wait | Renew | Stop | Lose
 
 
 def valid_until(sent_at: float, ttl: float) -> float:
-    """Until when a lease may be trusted whose request was sent at `sent_at` and answered with `ttl` seconds."""
+    """Until when a lease may be trusted that the server, asked at `sent_at`, gave `ttl` seconds."""
     return sent_at + (1 - DRIFT_SHARE) * ttl - DRIFT_SECONDS
 
 
 class LeaseMachine:
     """One lease from grant to end."""
 
-    __slots__ = ("_expected", "_failures", "_max_hold_at", "_options", "_renew_at", "_renew_until", "deadline", "phase")
+    __slots__ = (
+        "_expected",
+        "_failures",
+        "_max_hold_at",
+        "_options",
+        "_renew_at",
+        "_renew_until",
+        "deadline",
+        "phase",
+    )
 
     def __init__(self, options: LeaderOptions, *, sent_at: float, ttl: float) -> None:
         self._options = options
@@ -144,7 +156,9 @@ class LeaseMachine:
         self.deadline = -math.inf
         self._failures = 0
         self._renew_until = math.inf
-        self._max_hold_at = math.inf if options.max_hold_time is None else sent_at + options.max_hold_time
+        self._max_hold_at = (
+            math.inf if options.max_hold_time is None else sent_at + options.max_hold_time
+        )
         self._confirm(sent_at, ttl)
         self._expected = self._wake_at()
 
@@ -180,14 +194,12 @@ class LeaseMachine:
             self._renew_until = now + self._options.lease_time
         self._step(Input.STOP)
 
-    def close(self) -> bool:
-        """The term is over. Returns whether the lease was still ours, so that the seat is to be released."""
-        was = self.phase
+    def close(self) -> None:
+        """The term is over."""
         self._step(Input.CLOSE)
-        return was is not Phase.LOST
 
     def decide(self, now: float) -> Decision:
-        """What to do at `now`; the driver comes back at the time of a `Wait`, or after an attempt's end."""
+        """What to do at `now`; to be asked again at the time of a `Wait`, and after an attempt."""
         decision = self._decide(now)
         if isinstance(decision, Wait):
             self._expected = decision.until
@@ -238,4 +250,6 @@ class LeaseMachine:
         try:
             self.phase = TABLE[self.phase][happened]
         except KeyError:
-            raise IllegalInputError(f"{happened.name} cannot happen to a lease that is {self.phase.name}") from None
+            raise IllegalInputError(
+                f"{happened.name} cannot happen to a lease that is {self.phase.name}"
+            ) from None

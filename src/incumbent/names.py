@@ -1,7 +1,8 @@
-"""What an election, a tenant, a prefix and a leader may be called, and how a tenant's names are kept apart.
+"""What elections, tenants, prefixes and leaders may be called; how tenants are kept apart.
 
-Pure: every name goes through here once, before any I/O. Braces would end the cluster's hash tag, control
-characters would hide in a terminal, and ``@`` at the start is kept for the names of tenants.
+Pure: every name goes through here once, before any I/O. Braces would end the cluster's hash tag,
+control characters would hide in a terminal, and ``@`` at the start is kept for the names of
+tenants.
 """
 
 from typing import Final
@@ -15,12 +16,14 @@ def election_name(name: str, scope: str = "") -> str:
     """The full name of election `name` within `scope` (what `tenant_scope` gave, or nothing)."""
     _check("an election's name", name)
     if name.startswith(_TENANT_MARK):
-        raise ValueError(f"an election's name must not begin with '@', which marks tenants: {name!r}")
+        raise ValueError(
+            f"an election's name must not begin with '@', which marks tenants: {name!r}"
+        )
     return _bounded("an election's name (with its tenant)", scope + name)
 
 
 def tenant_scope(tenant: str, scope: str = "") -> str:
-    """The scope of `tenant` inside `scope`; no two lists of tenants with a name give the same full name."""
+    """The scope of `tenant` inside `scope`; no two paths of tenants have the same."""
     _check("a tenant's name", tenant)
     escaped = tenant.replace("%", "%25").replace(_TENANT_END, "%3A")
     return _bounded("a tenant's name", f"{scope}{_TENANT_MARK}{escaped}{_TENANT_END}")
@@ -43,7 +46,9 @@ def _check(what: str, name: str) -> str:
         raise ValueError(f"{what} must not be blank: {name!r}")
     for character in name:
         if character in "{}":
-            raise ValueError(f"{what} must have no braces, which mark the cluster's hash slot: {name!r}")
+            raise ValueError(
+                f"{what} must have no braces, which mark the cluster's hash slot: {name!r}"
+            )
         if character < " " or "\x7f" <= character <= "\x9f":
             raise ValueError(f"{what} must have no control characters: {name!r}")
     return _bounded(what, name)
@@ -55,5 +60,7 @@ def _bounded(what: str, name: str) -> str:
     except UnicodeEncodeError:
         raise ValueError(f"{what} must be text that UTF-8 can carry: {name!r}") from None
     if size > MAX_BYTES:
-        raise ValueError(f"{what} must have {MAX_BYTES} bytes at most in UTF-8, this has {size}: {name[:40]!r}...")
+        raise ValueError(
+            f"{what} must have {MAX_BYTES} bytes at most in UTF-8, not {size}: {name[:40]!r}..."
+        )
     return name

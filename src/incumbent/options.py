@@ -4,9 +4,9 @@ Pure. Each message names the rule and the value that broke it.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Final, Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, cast
 
 Duration: TypeAlias = float | timedelta
 """Seconds, or a `timedelta`."""
@@ -35,7 +35,7 @@ class OptionChanges(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class LeaderOptions:
-    """The timers and policies of an elector. Durations are seconds or `timedelta`; attributes are seconds.
+    """The timers and policies of an elector: given as seconds or `timedelta`, kept as seconds.
 
     Raises:
         TypeError: a value is of the wrong type.
@@ -47,17 +47,17 @@ class LeaderOptions:
     wait_time: float | None
     """How long to stand in line: 0 (the default) is one try, None is for ever."""
     min_hold_time: float
-    """The seat stays taken at least this long, also after a fast action; at most `lease_time`. Default 0."""
+    """The seat stays taken at least this long; at most `lease_time`. Default 0."""
     max_hold_time: float | None
-    """The most one term may last before its action is cancelled (its cleanup follows). Default None: no limit."""
+    """The most one term may last before its action is cancelled. Default None: no limit."""
     auto_extend: bool
     """Renew in the background every third of `lease_time`. Default True."""
     stop_grace: float
-    """Kept free at the lease's end for the cancelled action's cleanup. Default: a sixth of `lease_time`."""
+    """Kept free at the lease's end for the action's cleanup. Default: a sixth of `lease_time`."""
     on_loss: OnLoss
-    """``"cancel"`` (default) stops the action when the lease is lost; ``"notify"`` only sets the lease's state."""
+    """``"cancel"`` (default) stops the action on a loss, ``"notify"`` only tells the lease."""
     request_timeout: float
-    """The budget of one request, in seconds; a renewal has the smaller of it and `lease_time` / 6. Default 5 s."""
+    """The budget of one request; a renewal has at most `lease_time` / 6. Default 5 s."""
     restart: bool
     """`campaign` goes on, with back-off, after the action returned or raised. Default False."""
 
@@ -76,14 +76,25 @@ class LeaderOptions:
     ) -> None:
         lease = seconds("lease_time", lease_time)
         if not MIN_LEASE_TIME <= lease <= MAX_LEASE_TIME:
-            raise ValueError(f"lease_time must be from {MIN_LEASE_TIME} s to {MAX_LEASE_TIME:g} s, not {lease:g} s")
+            raise ValueError(
+                f"lease_time must be from {MIN_LEASE_TIME:g} s to {MAX_LEASE_TIME:g} s,"
+                f" not {lease:g} s"
+            )
         put = object.__setattr__
         put(self, "lease_time", lease)
         put(self, "wait_time", None if wait_time is None else seconds("wait_time", wait_time))
         put(self, "min_hold_time", seconds("min_hold_time", min_hold_time))
-        put(self, "max_hold_time", None if max_hold_time is None else seconds("max_hold_time", max_hold_time))
+        put(
+            self,
+            "max_hold_time",
+            None if max_hold_time is None else seconds("max_hold_time", max_hold_time),
+        )
         put(self, "auto_extend", _flag("auto_extend", auto_extend))
-        put(self, "stop_grace", lease / 6 if stop_grace is None else seconds("stop_grace", stop_grace))
+        put(
+            self,
+            "stop_grace",
+            lease / 6 if stop_grace is None else seconds("stop_grace", stop_grace),
+        )
         put(self, "on_loss", on_loss)
         put(self, "request_timeout", seconds("request_timeout", request_timeout))
         put(self, "restart", _flag("restart", restart))
@@ -104,14 +115,17 @@ class LeaderOptions:
         """A copy with `changes`; a `stop_grace` that was the default follows a new `lease_time`."""
         if "lease_time" in changes and self.stop_grace == self.lease_time / 6:
             changes.setdefault("stop_grace", None)
-        return replace(self, **changes)
+        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        values.update(cast(Any, changes))
+        return LeaderOptions(**values)
 
     def _check_policies(self) -> None:
         if self.on_loss not in ("cancel", "notify"):
             raise ValueError(f"on_loss must be 'cancel' or 'notify', not {self.on_loss!r}")
         if self.min_hold_time > self.lease_time:
             raise ValueError(
-                f"min_hold_time must be at most lease_time: {self.min_hold_time:g} s > {self.lease_time:g} s"
+                "min_hold_time must be at most lease_time: "
+                f"{self.min_hold_time:g} s > {self.lease_time:g} s"
             )
         if self.max_hold_time is not None and self.max_hold_time <= 0:
             raise ValueError(f"max_hold_time must be above 0, not {self.max_hold_time:g} s")
@@ -126,7 +140,8 @@ class LeaderOptions:
             raise ValueError(
                 "the timers must fit into lease_time: "
                 f"renewal period and two attempts {renewing:g} s + stop_grace {self.stop_grace:g} s"
-                f" + drift allowance {drift:g} s = {needed:g} s, lease_time is {self.lease_time:g} s"
+                f" + drift allowance {drift:g} s = {needed:g} s,"
+                f" lease_time is {self.lease_time:g} s"
             )
 
 
@@ -135,7 +150,9 @@ def seconds(what: str, value: Duration) -> float:
     if isinstance(value, timedelta):
         return _not_negative(what, value.total_seconds())
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{what} must be seconds (int or float) or a timedelta, not {type(value).__name__}")
+        raise TypeError(
+            f"{what} must be seconds (int or float) or a timedelta, not {type(value).__name__}"
+        )
     return _not_negative(what, float(value))
 
 
@@ -145,7 +162,7 @@ def _not_negative(what: str, value: float) -> float:
     return value
 
 
-def _flag(what: str, value: bool) -> bool:
+def _flag(what: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{what} must be a bool, not {type(value).__name__}")
     return value

@@ -9,16 +9,19 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 T_co = TypeVar("T_co", covariant=True)
 
-LossReason: TypeAlias = Literal["taken", "expired", "unreachable", "stalled", "max_hold_time", "stepped_down"]
+LossReason: TypeAlias = Literal[
+    "taken", "expired", "unreachable", "stalled", "max_hold_time", "stepped_down"
+]
 """Why a lease ended before its action did.
 
-``taken``: the server holds another's token. ``expired``: the key is gone, or time was up without extension.
-``unreachable``: no renewal was confirmed in time. ``stalled``: the event loop or the process slept past it.
-``max_hold_time``: the term had lasted as long as it may. ``stepped_down``: it was asked to hand over.
+``taken``: the server holds another's token. ``expired``: the key is gone, or time was up without
+extension. ``unreachable``: no renewal was confirmed in time. ``stalled``: the event loop or the
+process slept past it. ``max_hold_time``: the term had lasted as long as it may. ``stepped_down``:
+it was asked to hand over.
 """
 
 SkipReason: TypeAlias = Literal["held"]
-"""Why an attempt did not lead. ``held``: every seat was taken for as long as the attempt would wait."""
+"""Why an attempt did not lead. ``held``: every seat was taken as long as it would wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,7 @@ class LeaderInfo:
     remaining: float
     """Seconds until the seat would be free without renewal, when the server answered."""
     retained: bool = False
-    """True when the work is over and `min_hold_time` alone keeps the seat: nobody leads on it now."""
+    """True when only `min_hold_time` keeps the seat: the work is over, nobody leads on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class ActionFailed:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipLost(Generic[T_co]):
-    """The lease was lost while the action ran. What the action gave all the same is kept, but is no success."""
+    """The lease was lost while the action ran. What the action gave is kept, but is no success."""
 
     reason: LossReason
     _: KW_ONLY

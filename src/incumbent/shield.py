@@ -1,7 +1,7 @@
 """Finishing what must be finished: work that goes on to its end although its caller was cancelled.
 
-Knows nothing of elections. The work runs in a task of its own, so that no cancellation of the caller reaches it;
-the caller's cancellation is handed on when the work has ended, never swallowed.
+Knows nothing of elections. The work runs in a task of its own, so that no cancellation of the
+caller reaches it; the caller's cancellation is handed on when the work has ended, never swallowed.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 async def finish(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end, whoever cancels the caller, and return its result; then hand the cancellation on."""
+    """Run `work` to its end, whoever cancels the caller; then hand the cancellation on."""
     task = asyncio.get_running_loop().create_task(work, name="incumbent clean-up")
     await outlast(task)
     return task.result()
 
 
 async def outlast(*tasks: "asyncio.Task[Any]") -> None:
-    """Wait until all `tasks` have ended, through any number of cancellations; then hand the first of these on."""
+    """Wait for the end of `tasks`, whoever cancels the caller; then hand that on."""
     cancelled: asyncio.CancelledError | None = None
     while not all(task.done() for task in tasks):
         try:

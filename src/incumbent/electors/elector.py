@@ -47,10 +47,11 @@ class Elector:
         self._seats = seats
         self._scope = ""
         self._closed = False
-        # A client is never an instance of the protocol, so the cheaper question comes first.
-        own = not isinstance(redis, Store)
-        store = RedisStore(redis, self._prefix) if own else redis
-        self._office: Office[Term] = Office(store, (LoggingHook(),) if hooks is None else hooks, owns_store=own)
+        given = isinstance(redis, Store)
+        store = redis if isinstance(redis, Store) else RedisStore(redis, self._prefix)
+        self._office: Office[Term] = Office(
+            store, (LoggingHook(),) if hooks is None else hooks, owns_store=not given
+        )
         self._family: weakref.WeakSet[Elector] = weakref.WeakSet((self,))
 
     @property
@@ -65,18 +66,18 @@ class Elector:
 
     @property
     def leases(self) -> tuple[Lease, ...]:
-        """The leases that this elector and its siblings hold at this moment. Local, no round trip."""
+        """The leases that this elector and its siblings hold now. Local, no round trip."""
         return tuple(Lease(term) for term in self._office.terms if term.held)
 
     def is_leading(self, name: str) -> bool:
-        """Whether this elector, or a sibling of it, holds a lease of `name` now. Local, no round trip."""
+        """Whether this elector, or a sibling of it, leads `name` now. Local, no round trip."""
         election = names.election_name(name, self._scope)
         return any(term.held for term in self._office.terms if term.claim.election == election)
 
     async def run_if_leader(
         self, name: str, action: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
-        """Run `action` if elected, and return its value; return None if not elected within `wait_time`.
+        """Run `action` if elected and return its value; None if not elected within `wait_time`.
 
         Raises:
             LeadershipLostError: the lease was lost while the action ran.
@@ -94,14 +95,12 @@ class Elector:
     ) -> Outcome[T]:
         """Run `action` if elected, and tell exactly how it went.
 
-        Returns:
-            `Elected`, `Skipped`, `ActionFailed` (the action raised an `Exception`) or `LeadershipLost`.
+        Returns: `Elected`, `Skipped`, `ActionFailed` (the action raised an `Exception`) or
+        `LeadershipLost`.
 
-        Raises:
-            asyncio.CancelledError: the caller, or the action itself, was cancelled. Other `BaseException`s too come
-                out as they are.
-            redis.exceptions.RedisError: the election itself failed.
-            ValueError, TypeError: the name or the action is not usable; before any I/O.
+        Raises: asyncio.CancelledError: the caller, or the action itself, was cancelled. Other
+        `BaseException`s too come out as they are. redis.exceptions.RedisError: the election itself
+        failed. ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
         return await running.attempt(self._stand(name, action), partial(action, *args, **kwargs))
 
@@ -117,7 +116,7 @@ class Elector:
         return running.Leading(self._stand(name))
 
     def try_lead(self, name: str) -> AbstractAsyncContextManager[Lease | None, None]:
-        """As `lead`, but the block is entered in any case: with None when not elected within `wait_time`."""
+        """As `lead`, but the block is always entered: with None when not elected in `wait_time`."""
         return running.TryLeading(self._stand(name))
 
     async def campaign(
@@ -125,24 +124,28 @@ class Elector:
     ) -> T:
         """Stand by for ever, run `action` while leading, and stand by again after a loss.
 
-        An outage of the server is survived, with back-off. With ``restart=True`` it goes on, with back-off, after
-        the action returned or raised as well, and never returns.
+        An outage of the server is survived, with back-off. With ``restart=True`` it goes on, with
+        back-off, after the action returned or raised as well, and never returns.
 
         Returns:
             What the action returns.
 
         Raises:
-            Exception: what the action raises.
-            redis.exceptions.RedisError: what will not pass by itself: credentials, missing rights, a wrong type.
-            ValueError, TypeError: the name or the action is not usable; before any I/O.
+            Exception: what the action raises. redis.exceptions.RedisError: what will not pass by
+                itself: credentials, missing rights, a wrong type. ValueError, TypeError: the name
+                or the action is not usable; before any I/O.
         """
         options = self._options.changed(wait_time=None)
         self._stand(name, action)
 
         async def stand() -> Outcome[T]:
-            return await running.attempt(self._stand(name, action, options), partial(action, *args, **kwargs))
+            return await running.attempt(
+                self._stand(name, action, options), partial(action, *args, **kwargs)
+            )
 
-        return await running.campaign(stand, restart=options.restart, steady_after=options.lease_time)
+        return await running.campaign(
+            stand, restart=options.restart, steady_after=options.lease_time
+        )
 
     async def state(self, name: str) -> LeaderState:
         """Who leads `name` now, by one round trip to the server.
@@ -159,11 +162,11 @@ class Elector:
         return self._sibling(_options=self._options.changed(**changes))
 
     def for_tenant(self, tenant: str) -> Self:
-        """A sibling whose elections are those of `tenant`: no name of it meets another tenant's, or one without."""
+        """A sibling with names of its own: none meets one of another tenant, or of no tenant."""
         return self._sibling(_scope=names.tenant_scope(tenant, self._scope))
 
     async def aclose(self) -> None:
-        """Give the kept connection back. Siblings share it: the last one that is closed does so. Idempotent.
+        """Give the kept connection back, when the last of the siblings is closed. Idempotent.
 
         Terms that still run end as they would: what they need is opened for them once more.
         """
@@ -176,21 +179,31 @@ class Elector:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
 
     def __repr__(self) -> str:
         tenant = f" scope={self._scope!r}" if self._scope else ""
-        return f"<{type(self).__name__} prefix={self._prefix!r}{tenant} leader_id={self.leader_id!r}>"
+        return (
+            f"<{type(self).__name__} prefix={self._prefix!r}{tenant} leader_id={self.leader_id!r}>"
+        )
 
     def _stand(
-        self, name: str, action: Callable[..., Any] | None = None, options: LeaderOptions | None = None
+        self,
+        name: str,
+        action: Callable[..., Any] | None = None,
+        options: LeaderOptions | None = None,
     ) -> Candidacy:
         if self._closed:
             raise RuntimeError("this elector is closed")
         if action is not None and not callable(action):
-            raise TypeError(f"action must be a function that returns an awaitable, not {type(action).__name__}")
+            raise TypeError(
+                f"action must be a function that returns an awaitable, not {type(action).__name__}"
+            )
         return Candidacy(
             self._office,
             options or self._options,

@@ -30,8 +30,10 @@ class LeaderElector(Elector):
         """Make an elector; nothing is sent before the first election.
 
         Args:
-            redis: a `redis.asyncio.Redis`, which stays yours and is never closed, or a `MemoryStore`.
-            options: timers and policies; the defaults suit a job of any length with a lease of 30 s.
+            redis: a `redis.asyncio.Redis`, which stays yours and is never closed, or a
+                `MemoryStore`.
+            options: timers and policies; the defaults suit a job of any length with a lease of 30
+                s.
             prefix: what every key of this elector begins with.
             leader_id: who this process is in `state()`; default ``host:pid:hex``.
             hooks: callables that are told what happens; default a `LoggingHook`.

@@ -1,1 +1,1 @@
-"""The one path of every election: stand for a seat, run an action under its lease, end both in order."""
+"""The one path of every election: stand for a seat, run an action under its lease, end both."""

@@ -32,10 +32,25 @@ class Verdict(NamedTuple):
 class Candidacy:
     """A candidate for one seat of one election, once."""
 
-    __slots__ = ("_lease", "_office", "_term", "election", "leader_id", "options", "seats", "skipped")
+    __slots__ = (
+        "_lease",
+        "_office",
+        "_term",
+        "election",
+        "leader_id",
+        "options",
+        "seats",
+        "skipped",
+    )
 
     def __init__(
-        self, office: Office[Term], options: LeaderOptions, *, election: str, seats: int, leader_id: str
+        self,
+        office: Office[Term],
+        options: LeaderOptions,
+        *,
+        election: str,
+        seats: int,
+        leader_id: str,
     ) -> None:
         self.options = options
         self.election = election
@@ -53,7 +68,9 @@ class Candidacy:
         last_end = give_up_at + 2 * options.request_timeout
         failures = 0
         while True:
-            claim = Claim(self.election, self.seats, secrets.token_hex(16), self.leader_id, options.lease_time)
+            claim = Claim(
+                self.election, self.seats, secrets.token_hex(16), self.leader_id, options.lease_time
+            )
             within = min(2 * options.request_timeout, last_end - clock.now())
             try:
                 answer = await store.acquire(claim, Budget(within, options.request_timeout))
@@ -68,12 +85,17 @@ class Candidacy:
                 if isinstance(answer, Grant):
                     if clock.now() < valid_until(answer.sent_at, answer.ttl):
                         return self._take(claim, answer)
-                    await finish(store.leave(claim, Budget(options.request_timeout, options.request_timeout)))
+                    await finish(
+                        store.leave(claim, Budget(options.request_timeout, options.request_timeout))
+                    )
                     if clock.now() >= last_end:
-                        raise TimeoutError(f"{self.election!r}: the server answers more slowly than lease_time")
+                        raise TimeoutError(
+                            f"{self.election!r}: the server answers more slowly than lease_time"
+                        )
                     continue
                 if clock.now() >= give_up_at:
-                    return self._skip(answer)
+                    self._skip(answer)
+                    return None
                 pause = min(answer.holder.remaining + 0.002, random.uniform(0.05, 0.15))
             await asyncio.sleep(min(pause, max(0.0, give_up_at - clock.now())))
 
@@ -99,11 +121,16 @@ class Candidacy:
         self.skipped = Skipped("held", answer.holder)
         self._office.tell(
             events.AttemptSkipped(
-                election=self.election, leader_id=self.leader_id, reason="held", holder=answer.holder
+                election=self.election,
+                leader_id=self.leader_id,
+                reason="held",
+                holder=answer.holder,
             )
         )
 
     def _tell_delay(self, error: Exception, pause: float) -> None:
         self._office.tell(
-            events.AttemptDelayed(election=self.election, leader_id=self.leader_id, error=error, retry_in=pause)
+            events.AttemptDelayed(
+                election=self.election, leader_id=self.leader_id, error=error, retry_in=pause
+            )
         )

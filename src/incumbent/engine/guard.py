@@ -1,7 +1,8 @@
 """Stopping the task that runs an action: once, from outside, and only while it runs the action.
 
-Knows tasks, not leases. One counted, edge-triggered ``task.cancel()`` with ``uncancel()`` at the end, as
-`asyncio.timeout` does it: an anyio scope would cancel every await in the action's own clean-up as well.
+Knows tasks, not leases. One counted, edge-triggered ``task.cancel()`` with ``uncancel()`` at the
+end, as `asyncio.timeout` does it: an anyio scope would cancel every await in the action's own
+clean-up as well.
 Source: https://docs.python.org/3/library/asyncio-task.html#asyncio.Task.uncancel
 """
 
@@ -30,12 +31,12 @@ class Guard:
         return self._task.cancelling() > self._baseline + self._sent
 
     def cancel(self) -> None:
-        """Cancel the task, at its next suspension: when it is the task itself that finds out, it goes on till then."""
+        """Cancel the task at its next suspension, also when it is the task itself that asks."""
         if self._armed and self._handle is None:
             self._handle = self._task.get_loop().call_soon(self._deliver)
 
     def disarm(self) -> bool:
-        """Cancel no more. Returns whether a `CancelledError` that leaves the action now is the guard's alone."""
+        """Cancel no more. Returns whether a `CancelledError` leaving the action is ours alone."""
         if not self._armed:
             return False
         self._armed = False

@@ -19,8 +19,8 @@ _leases: Final[ContextVar[tuple["Lease", ...]]] = ContextVar("incumbent_leases",
 class Lease:
     """A seat that this process holds, or held.
 
-    `held` and `remaining` are local and cost nothing: they follow a clock that also counts suspend, and turn false
-    before the server could give the seat to anybody else.
+    `held` and `remaining` are local and cost nothing: they follow a clock that also counts suspend,
+    and turn false before the server could give the seat to anybody else.
     """
 
     __slots__ = ("__weakref__", "_term")
@@ -93,7 +93,7 @@ class Lease:
         return await self._term.extend(time)
 
     async def release(self) -> None:
-        """Give the seat back before the block or action ends, which then goes on without it. Idempotent."""
+        """Give the seat back early; the block or action goes on without it. Idempotent."""
         await self._term.close()
 
     def ensure_held(self, need: Duration = 0.0) -> None:
@@ -104,19 +104,30 @@ class Lease:
         """
         wanted, remaining = seconds("need", need), self.remaining
         if not self.held:
-            raise LeadershipLostError(self.name, self.loss_reason or "expired", "the lease is not held")
+            raise LeadershipLostError(
+                self.name, self.loss_reason or "expired", "the lease is not held"
+            )
         if remaining < wanted:
             raise LeadershipLostError(
-                self.name, self.loss_reason or "expired", f"{remaining:.3f} s are left, {wanted:g} s are needed"
+                self.name,
+                self.loss_reason or "expired",
+                f"{remaining:.3f} s are left, {wanted:g} s are needed",
             )
 
     def __repr__(self) -> str:
-        state = f"held, {self.remaining:.1f} s left" if self.held else f"not held, {self.loss_reason or 'released'}"
-        return f"<Lease {self.name!r} seat={self.seat} fence={self.fence} leader_id={self.leader_id!r} ({state})>"
+        state = (
+            f"held, {self.remaining:.1f} s left"
+            if self.held
+            else f"not held, {self.loss_reason or 'released'}"
+        )
+        return (
+            f"<Lease {self.name!r} seat={self.seat} fence={self.fence}"
+            f" leader_id={self.leader_id!r} ({state})>"
+        )
 
 
 def current_lease(name: str | None = None) -> Lease | None:
-    """The innermost lease under which this code runs, or the innermost of election `name`; None when there is none.
+    """The innermost lease under which this code runs (of election `name`, if given), or None.
 
     A lease that was lost is still found, and says so, until its action has ended.
     """

@@ -1,7 +1,7 @@
 """What the electors of one family share: the store, the hooks, and the terms that are running.
 
-Knows no rules of elections. One timer per event loop notices that the machine was suspended, because the loop's
-own timers stand still meanwhile.
+Knows no rules of elections. One timer per event loop notices that the machine was suspended,
+because the loop's own timers stand still meanwhile.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ PULSE: Final = 1.0
 """Seconds between two looks at the clock that counts suspend."""
 
 SUSPENDED: Final = 0.05
-"""Seconds by which that clock must have outrun the loop's for the machine to have been suspended."""
+"""Seconds by which that clock outruns the loop's when the machine was suspended."""
 
 _log: Final = logging.getLogger("incumbent")
 
@@ -34,7 +34,7 @@ TermT = TypeVar("TermT", bound=Running)
 
 
 class Office(Generic[TermT]):
-    """The shared part of a family of electors (those made from one another by `using` and `for_tenant`)."""
+    """What a family of electors shares: those made from one another by `using` and `for_tenant`."""
 
     def __init__(self, store: Store, hooks: Iterable[Hook], *, owns_store: bool) -> None:
         self.store = store
@@ -48,7 +48,7 @@ class Office(Generic[TermT]):
         for hook in self._hooks:
             try:
                 hook(event)
-            except Exception:
+            except Exception:  # noqa: BLE001 - a hook may fail in any way
                 _log.exception("a hook failed on %s", type(event).__name__)
 
     def open(self, term: TermT) -> None:
@@ -68,7 +68,7 @@ class Office(Generic[TermT]):
             await self.store.aclose()
 
     def _beat(self, loop: asyncio.AbstractEventLoop, ahead: float) -> None:
-        """Every second, as long as there are terms: has the clock that counts suspend outrun the loop's?"""
+        """Look every second, while there are terms, whether the machine was suspended."""
         self._pulse = None
         if not self.terms:
             return

@@ -1,7 +1,7 @@
 """The ways to use a term: run an action once, hold a block, or stand by for ever.
 
-Turns how a term ended into results and exceptions: the action's own error always wins, a lost lease is never
-success, and a cancellation of the caller is never swallowed.
+Turns how a term ended into results and exceptions: the action's own error always wins, a lost lease
+is never success, and a cancellation of the caller is never swallowed.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ async def attempt(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> O
     value: T | None = None
     try:
         value = await action()
-    except BaseException as raised:
+    except BaseException as raised:  # noqa: BLE001 - told apart below, when the term is over
         error = raised
     try:
         loss, stopped = await candidacy.leave(error)
@@ -42,13 +42,15 @@ async def attempt(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> O
             return LeadershipLost(loss, value=value, error=failure)
         if failure is not None:
             return ActionFailed(failure)
-        return Elected(cast(T, value), leader_id=lease.leader_id, seat=lease.seat, fence=lease.fence)
+        return Elected(
+            cast(T, value), leader_id=lease.leader_id, seat=lease.seat, fence=lease.fence
+        )
     finally:
         error = None  # or the frame and its traceback would keep each other alive
 
 
 def unwrap(election: str, outcome: Outcome[T]) -> T | None:
-    """The value of an outcome, None when not elected; raises what went wrong, the action's own error first."""
+    """The value of an outcome, None when not elected; raises what went wrong."""
     if isinstance(outcome, Elected):
         return outcome.value
     if isinstance(outcome, Skipped):
@@ -74,11 +76,14 @@ class Leading:
         lease = await self._candidacy.enter()
         if lease is None:
             skipped = self._candidacy.skipped
-            raise NotElectedError(self._candidacy.election, skipped and skipped.holder)
+            raise NotElectedError(self._candidacy.election, skipped.holder if skipped else None)
         return lease
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         await _leave_block(self._candidacy, error)
 
@@ -98,7 +103,10 @@ class TryLeading:
         return lease
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         if self._elected:
             await _leave_block(self._candidacy, error)
@@ -117,8 +125,10 @@ async def _leave_block(candidacy: Candidacy, error: BaseException | None) -> Non
         raise lost
 
 
-async def campaign(stand: Callable[[], Awaitable[Outcome[T]]], *, restart: bool, steady_after: float) -> T:
-    """Stand for ever: again after a loss, and with `restart` also after the action's end, with back-off.
+async def campaign(
+    stand: Callable[[], Awaitable[Outcome[T]]], *, restart: bool, steady_after: float
+) -> T:
+    """Stand for ever: again after a loss and, with `restart`, with back-off after the action's end.
 
     The pause doubles while the action ends sooner than `steady_after` seconds from its start.
     """
@@ -131,5 +141,7 @@ async def campaign(stand: Callable[[], Awaitable[Outcome[T]]], *, restart: bool,
         if isinstance(outcome, ActionFailed) and not restart:
             raise outcome.error
         if isinstance(outcome, Elected | ActionFailed):
-            pause = FIRST_PAUSE if clock.now() - began > steady_after else min(LONGEST_PAUSE, 2 * pause)
+            pause = (
+                FIRST_PAUSE if clock.now() - began > steady_after else min(LONGEST_PAUSE, 2 * pause)
+            )
             await asyncio.sleep(pause * (0.5 + random.random() / 2))

@@ -1,7 +1,7 @@
 """One term: a granted lease, its renewals, and the task that must stop when the lease does.
 
-The thin edge around `incumbent.lease`: it reads the clock, sends what the machine decides and tells the hooks.
-No task group and no scope is ever held across the user's block.
+The thin edge around `incumbent.lease`: it reads the clock, sends what the machine decides and tells
+the hooks. No task group and no scope is ever held across the user's block.
 """
 
 import asyncio
@@ -44,7 +44,9 @@ class Term:
         "loss_reason",
     )
 
-    def __init__(self, office: "Office[Term]", options: LeaderOptions, claim: Claim, grant: Grant) -> None:
+    def __init__(
+        self, office: "Office[Term]", options: LeaderOptions, claim: Claim, grant: Grant
+    ) -> None:
         self.claim = claim
         self.grant = grant
         self.loss_reason: LossReason | None = None
@@ -66,7 +68,7 @@ class Term:
 
     @property
     def held(self) -> bool:
-        """Whether the lease may be relied on now. Never true in a forked child: the lease is its parent's."""
+        """Whether the lease may be relied on now. Never in a forked child: it is its parent's."""
         return self._machine.held(clock.now()) and os.getpid() == self._pid
 
     @property
@@ -76,7 +78,7 @@ class Term:
 
     @property
     def lost(self) -> asyncio.Event:
-        """Set when the term is lost or asked to end. Made when first asked for: most terms need none."""
+        """Set when the term is lost or asked to end. Made when asked for: most need none."""
         if self._lost is None:
             self._lost = asyncio.Event()
             if self.loss_reason is not None:
@@ -108,18 +110,21 @@ class Term:
             return False
         timeout = self._options.request_timeout
         self._hear(
-            await self._office.store.extend(self.claim, self.grant.seat, duration, Budget(2 * timeout, timeout))
+            await self._office.store.extend(
+                self.claim, self.grant.seat, duration, Budget(2 * timeout, timeout)
+            )
         )
         return self.held
 
     def disarm(self) -> bool:
-        """The action has ended. Returns whether a `CancelledError` that left it was this term's doing alone."""
+        """The action has ended. Returns whether a `CancelledError` that left it was ours alone."""
         return self._guard.disarm()
 
     async def close(self) -> None:
         """End the term: renew no more, and give the seat back if it may still be ours.
 
-        Idempotent. Never raises for what the store says; a cancellation is handed on when all is done.
+        Idempotent. Never raises for what the store says; a cancellation is handed on when all is
+        done.
         """
         if self._closed or os.getpid() != self._pid:
             return
@@ -157,7 +162,7 @@ class Term:
             budget = Budget(options.renewal_budget, options.renewal_budget)
         try:
             answer = await self._office.store.release(self.claim, self.grant, keep, budget)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - no failed release replaces the outcome
             self._ending, self._release_error = "unknown", error
             return
         self._ending = "lost" if answer == "taken" else answer
@@ -168,12 +173,16 @@ class Term:
         self._office.close(self)
         duration = clock.now() - self.grant.sent_at
         self._office.tell(
-            events.TermEnded(**self.names, ending=self._ending, duration=duration, error=self._release_error)
+            events.TermEnded(
+                **self.names, ending=self._ending, duration=duration, error=self._release_error
+            )
         )
 
     def _start_attempt(self, within: float) -> None:
         scope = anyio.CancelScope()
-        task = asyncio.get_running_loop().create_task(self._attempt(within, scope), name="incumbent renewal")
+        task = asyncio.get_running_loop().create_task(
+            self._attempt(within, scope), name="incumbent renewal"
+        )
         self._attempts[task] = scope
         task.add_done_callback(self._attempts.pop)
 
@@ -183,7 +192,7 @@ class Term:
                 answer = await self._office.store.extend(
                     self.claim, self.grant.seat, self._options.lease_time, Budget(within, within)
                 )
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
                 self._machine.failed(clock.now(), random.random())
                 if self.held:
                     self._office.tell(
@@ -209,13 +218,15 @@ class Term:
         self._note_loss(reason)
         if self._options.on_loss == "notify":
             return
-        # An action that swallowed its cancellation, or cleans up for too long, is cancelled once more, when the
-        # lease's end has come.
+        # An action that swallowed its cancellation, or cleans up for too long, is cancelled once
+        # more, when the lease's end has come.
         if asked_before:
             self._guard.cancel()
         else:
             now = clock.now()
-            self._call_at(max(self._machine.deadline, now + self._options.stop_grace), now, self._guard.cancel)
+            self._call_at(
+                max(self._machine.deadline, now + self._options.stop_grace), now, self._guard.cancel
+            )
 
     def _note_loss(self, reason: LossReason) -> None:
         """The first reason counts, and is told once."""

@@ -1,7 +1,7 @@
 """Events as records of the standard library's `logging`, on the logger ``incumbent``.
 
-The message is constant per kind of event; the event's fields are in the record's ``extra`` under names that
-begin with ``incumbent_``.
+The message is constant per kind of event; the event's fields are in the record's ``extra`` under
+names that begin with ``incumbent_``.
 """
 
 import logging
@@ -24,7 +24,7 @@ _LEVELS: Final[dict[type[events.Event], tuple[int, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class LoggingHook:
-    """Writes each event to `logger`: trouble as WARNING or above, terms as INFO, the rest as DEBUG."""
+    """Writes events to `logger`: trouble as WARNING or above, terms as INFO, the rest as DEBUG."""
 
     logger: logging.Logger = logging.getLogger("incumbent")
 
@@ -37,7 +37,9 @@ class LoggingHook:
         values = {field.name: getattr(event, field.name) for field in fields(event)}
         error = values.get("error")
         what = "" if error is None else f": {type(error).__name__}: {error}"
-        details = ", ".join(f"{name}={value!r}" for name, value in values.items() if name != "error")
+        details = ", ".join(
+            f"{name}={value!r}" for name, value in values.items() if name != "error"
+        )
         self.logger.log(
             level,
             "%s (%s)%s",

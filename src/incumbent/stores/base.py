@@ -1,7 +1,7 @@
 """The contract between the engine and a store of leases: requests, answers and the Protocol.
 
-Knows no server. Every call has a `Budget` and raises when it is spent; contention is an answer, trouble is the
-store's own exception.
+Knows no server. Every call has a `Budget` and raises when it is spent; contention is an answer,
+trouble is the store's own exception.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Budget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One candidate's wish for a seat: the token is chosen before the first request and never changes."""
+    """One candidate's wish for a seat; the token is chosen before the first request."""
 
     election: str
     seats: int
@@ -54,7 +54,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Extended:
-    """The lease is still the claim's, for `ttl` seconds after the server answered a request sent at `sent_at`."""
+    """The lease is still the claim's: `ttl` seconds, as the answer to a request of `sent_at`."""
 
     ttl: float
     sent_at: float
@@ -64,7 +64,7 @@ NotYours: TypeAlias = Literal["taken", "gone"]
 """The seat has another's token, or nobody's."""
 
 Released: TypeAlias = Literal["released", "taken", "gone"]
-"""What became of a release; a release that was sent again and found nothing of its own counts as released."""
+"""What became of a release; one that was sent again and then found nothing was successful."""
 
 
 @runtime_checkable
@@ -74,16 +74,19 @@ class Store(Protocol):
     async def acquire(self, claim: Claim, budget: Budget) -> Grant | Busy:
         """Take the lowest free seat, or learn that it is already the claim's.
 
-        When this raises, or is cancelled, nothing of the claim is left behind, as far as the server can be reached.
+        When this raises, or is cancelled, nothing of the claim is left behind, as far as the server
+        can be reached.
         """
         ...
 
-    async def extend(self, claim: Claim, seat: int, duration: float, budget: Budget) -> Extended | NotYours:
+    async def extend(
+        self, claim: Claim, seat: int, duration: float, budget: Budget
+    ) -> Extended | NotYours:
         """Let the lease live `duration` seconds from now, at least; never shortens it."""
         ...
 
     async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
-        """Free the seat at once, or keep it taken for `keep` seconds (or its rest, if less) without a holder."""
+        """Free the seat at once, or leave it taken, but nobody's, for `keep` seconds at most."""
         ...
 
     async def leave(self, claim: Claim, budget: Budget) -> None:

@@ -1,6 +1,7 @@
 """A store inside the process: for users' unit tests and for development with a single process.
 
-Keeps the same contract as the server's store, with no server: nothing here is shared between processes.
+Keeps the same contract as the server's store, with no server: nothing here is shared between
+processes.
 """
 
 import time
@@ -54,7 +55,9 @@ class MemoryStore:
         number = min(taken, key=lambda number: taken[number].ends_at)
         return Busy(self._info(number, taken[number], now))
 
-    async def extend(self, claim: Claim, seat: int, duration: float, budget: Budget) -> Extended | NotYours:
+    async def extend(
+        self, claim: Claim, seat: int, duration: float, budget: Budget
+    ) -> Extended | NotYours:
         now = clock.now()
         held = self._taken(claim.election, claim.seats, now).get(seat)
         if held is None:
@@ -86,7 +89,9 @@ class MemoryStore:
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
         now = clock.now()
         taken = self._taken(election, seats, now)
-        return LeaderState(election, tuple(self._info(number, taken[number], now) for number in sorted(taken)))
+        return LeaderState(
+            election, tuple(self._info(number, taken[number], now) for number in sorted(taken))
+        )
 
     def passing(self, error: Exception) -> bool:
         return False
@@ -113,7 +118,9 @@ class MemoryStore:
 
     @staticmethod
     def _grant(number: int, seat: _Seat, now: float) -> Grant:
-        return Grant(number, seat.fence, instant(seat.since_ms), seat.ends_at - now, now, doubtful=False)
+        return Grant(
+            number, seat.fence, instant(seat.since_ms), seat.ends_at - now, now, doubtful=False
+        )
 
     @staticmethod
     def _info(number: int, seat: _Seat, now: float) -> LeaderInfo:

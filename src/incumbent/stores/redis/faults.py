@@ -1,7 +1,7 @@
 """What an error of redis-py means for a request: send it again, wait for better times, or give up.
 
-Pure. Source: https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors (the word in front of a
-server's error is its kind).
+Pure. Source: https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors (the word
+in front of a server's error is its kind).
 """
 
 from redis import exceptions as redis_errors
@@ -29,7 +29,7 @@ def wrong_server(error: object) -> bool:
 
 
 def passing(error: BaseException) -> bool:
-    """Whether time may heal it: not wrong credentials, missing rights or a key of the wrong type."""
+    """Whether time may heal it; not wrong credentials, missing rights or a wrong type."""
     if worth_sending_again(error):
         return True
     return isinstance(error, redis_errors.ResponseError) and str(error).startswith(_PASSING_WORDS)

@@ -1,13 +1,14 @@
-"""The store on a server: claims become scripts, answers become grants, and abandoned claims are cleaned up.
+"""The store on a server: claims become scripts, answers become grants, the abandoned is undone.
 
-Knows which keys and arguments a script takes. What is sent again, and how long that may go on, is decided here, in
-one place, for every call.
+Knows which keys and arguments a script takes. What is sent again, and how long that may go on, is
+decided here, in one place, for every call.
 """
 
 import asyncio
 import os
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -28,7 +29,7 @@ Client: TypeAlias = Redis
 
 
 class RedisStore:
-    """Leases on the server of `client`, under `prefix`. The client stays the caller's and is never closed."""
+    """Leases on the server of `client`, which stays the caller's and is never closed."""
 
     def __init__(self, client: Client, prefix: str) -> None:
         _check(client)
@@ -45,10 +46,16 @@ class RedisStore:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         args = (claim.token.encode(), claim.leader_id.encode(), _ms(claim.lease_time))
         request = Request()
-        # A quarter of the time is kept for the clean-up, so that both together stay within the budget.
-        trying, cleaning = Budget(budget.total * 0.75, budget.each), Budget(budget.total * 0.25, budget.total * 0.25)
+        # A quarter of the time is kept for the clean-up, so that both together stay within the
+        # budget.
+        trying, cleaning = (
+            Budget(budget.total * 0.75, budget.each),
+            Budget(budget.total * 0.25, budget.total * 0.25),
+        )
         try:
-            reply = await self._call(scripts.ACQUIRE, (keys.fence, keys.gone, *keys.seats), args, trying, request)
+            reply = await self._call(
+                scripts.ACQUIRE, (keys.fence, keys.gone, *keys.seats), args, trying, request
+            )
         except BaseException as error:
             if request.sends and not _refused(error):
                 await finish(self._leave_quietly(claim, cleaning))
@@ -65,13 +72,19 @@ class RedisStore:
             )
         if reply[0] == b"busy":
             return Busy(_info(reply[1:]))
-        raise redis_errors.ResponseError(f"a claim of election {claim.election!r} was given up and then used again")
+        raise redis_errors.ResponseError(
+            f"a claim of election {claim.election!r} was given up and then used again"
+        )
 
-    async def extend(self, claim: Claim, seat: int, duration: float, budget: Budget) -> Extended | NotYours:
+    async def extend(
+        self, claim: Claim, seat: int, duration: float, budget: Budget
+    ) -> Extended | NotYours:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         request = Request()
         args = (claim.token.encode(), _ms(duration))
-        reply = await self._call(scripts.EXTEND, (keys.fence, keys.seats[seat]), args, budget, request)
+        reply = await self._call(
+            scripts.EXTEND, (keys.fence, keys.seats[seat]), args, budget, request
+        )
         if reply[0] == b"held":
             return Extended(ttl=int(reply[1]) / 1000, sent_at=request.sent_at)
         return "taken" if reply[0] == b"taken" else "gone"
@@ -80,14 +93,18 @@ class RedisStore:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         request = Request()
         args = (claim.token.encode(), _ms(keep), b"1" if grant.doubtful else b"0")
-        reply = await self._call(scripts.RELEASE, (keys.gone, keys.seats[grant.seat]), args, budget, request)
+        reply = await self._call(
+            scripts.RELEASE, (keys.gone, keys.seats[grant.seat]), args, budget, request
+        )
         if reply[0] == b"released" or request.sends > 1:
             return "released"
         return "taken" if reply[0] == b"taken" else "gone"
 
     async def leave(self, claim: Claim, budget: Budget) -> None:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        await self._call(scripts.LEAVE, (keys.gone, *keys.seats), (claim.token.encode(),), budget, Request())
+        await self._call(
+            scripts.LEAVE, (keys.gone, *keys.seats), (claim.token.encode(),), budget, Request()
+        )
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
         keys = keys_of(self._prefix, election, seats)
@@ -104,15 +121,19 @@ class RedisStore:
             await wire.retire()
 
     async def _leave_quietly(self, claim: Claim, budget: Budget) -> None:
-        try:
+        # The claim's own error is on its way; what was taken frees itself after the lease time.
+        with suppress(redis_errors.RedisError):
             await self.leave(claim, budget)
-        except redis_errors.RedisError:
-            pass  # The claim's own error is on its way; what was taken frees itself after the lease time.
 
     async def _call(
-        self, script: Script, keys: Sequence[bytes], args: Sequence[bytes], budget: Budget, request: Request
+        self,
+        script: Script,
+        keys: Sequence[bytes],
+        args: Sequence[bytes],
+        budget: Budget,
+        request: Request,
     ) -> Reply:
-        """Run `script`, sending it again while the error is one that a fresh connection may heal."""
+        """Run `script`, again and again while a fresh connection may help and there is time."""
         deadline = clock.now() + budget.total
         for attempt in count():
             within = min(budget.each, deadline - clock.now())
@@ -124,7 +145,11 @@ class RedisStore:
                     request.command = script.by_text(keys, args)
                     return await self._send(request, within)
             except redis_errors.RedisError as error:
-                pause = min(0.25, 0.01 * 2 ** (attempt - 1)) * (0.5 + random.random() / 2) if attempt else 0.0
+                pause = (
+                    min(0.25, 0.01 * 2 ** (attempt - 1)) * (0.5 + random.random() / 2)
+                    if attempt
+                    else 0.0
+                )
                 if not faults.worth_sending_again(error) or clock.now() + pause >= deadline:
                     raise
             await asyncio.sleep(pause)
@@ -141,7 +166,12 @@ class RedisStore:
     async def _open_wire(self) -> Wire:
         wire, home = self._wire, (asyncio.get_running_loop(), os.getpid())
         if wire is None or wire.retired or home != self._home:
-            if wire is not None and self._home is not None and not self._is_home() and home[1] == self._home[1]:
+            if (
+                wire is not None
+                and self._home is not None
+                and not self._is_home()
+                and home[1] == self._home[1]
+            ):
                 await wire.forsake()
             wire = self._wire = Wire(self._client.connection_pool)
             self._home = home
@@ -158,7 +188,8 @@ def _check(client: Any) -> None:
         kind = type(client)
         raise TypeError(
             "redis must be a redis.asyncio.Redis client or a Store, "
-            f"not {kind.__module__}.{kind.__qualname__}; from a URL: redis.asyncio.Redis.from_url(...)"
+            f"not {kind.__module__}.{kind.__qualname__}; "
+            "from a URL: redis.asyncio.Redis.from_url(...)"
         )
 
 

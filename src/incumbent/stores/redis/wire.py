@@ -1,15 +1,18 @@
 """One kept connection of the caller's pool, on which the requests of many tasks leave together.
 
-Knows requests as bytes and answers as what redis-py parses; nothing of elections. A lone request is sent and read
-by its own task, with no other task in between. Those that come while one is under way leave together, as one
-pipeline, when it is done. So a process with a thousand elections needs one connection.
+Knows requests as bytes and answers as what redis-py parses; nothing of elections. A lone request is
+sent and read by its own task, with no other task in between. Those that come while one is under way
+leave together, as one pipeline, when it is done. So a process with a thousand elections needs one
+connection.
 
-The connection is ours while we keep it: its own retry and socket timeout are set aside (each request has its
-deadline here, and redis-py's retry would outlive it), and put back when the pool gets it back.
+The connection is ours while we keep it: its own retry and socket timeout are set aside (each
+request has its deadline here, and redis-py's retry would outlive it), and put back when the pool
+gets it back.
 """
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import redis
@@ -26,7 +29,8 @@ from incumbent.stores.redis.scripts import Command
 Reply: TypeAlias = Any
 """What redis-py makes of an answer, undecoded: int, bytes, None, or a list of these."""
 
-_NAMES_THE_COMMAND = tuple(redis.VERSION) < (5, 3)
+# Releases before 5.3 want to be told a command; later ones warn about it.
+_FIRST_COMMAND = ("EVALSHA",) if tuple(redis.VERSION) < (5, 3) else ()
 
 
 class Request:
@@ -57,16 +61,19 @@ class Wire:
     async def send(self, request: Request, within: float) -> Reply:
         """Send `request` once and return the server's answer.
 
-        Raises:
-            redis.exceptions.TimeoutError: no answer after `within` seconds; this wire is retired then.
-            redis.exceptions.RedisError: what the server or the connection said.
+        Raises: redis.exceptions.TimeoutError: no answer after `within` seconds; this wire is
+        retired then. redis.exceptions.RedisError: what the server or the connection said.
         """
         try:
             async with asyncio.timeout(within):
-                reply = await (self._send_with_others(request) if self._busy else self._send_alone(request))
+                reply = await (
+                    self._send_with_others(request) if self._busy else self._send_alone(request)
+                )
         except TimeoutError:
             await self.drop()
-            raise redis_errors.TimeoutError(f"no answer from the server within {within:.3g} s") from None
+            raise redis_errors.TimeoutError(
+                f"no answer from the server within {within:.3g} s"
+            ) from None
         finally:
             if self.retired and not self._busy:
                 await finish(self._give_back())
@@ -75,16 +82,20 @@ class Wire:
         return reply
 
     async def retire(self) -> None:
-        """Use this wire for nothing new; the connection goes back to its pool as soon as nothing is under way."""
+        """Use this for nothing new; the connection goes back as soon as nothing is under way."""
         self.retired = True
         if not self._busy:
             await finish(self._give_back())
 
     async def drop(self) -> None:
-        """Retire at once: an answer is overdue, so what is under way and what is queued end with an error."""
+        """Retire at once, as an answer is overdue: what is under way or queued gets an error."""
         self.retired = True
         queue, self._queue = self._queue, []
-        _answer(queue, [redis_errors.ConnectionError("the connection was given up before it was used")] * len(queue))
+        _answer(
+            queue,
+            [redis_errors.ConnectionError("the connection was given up before it was used")]
+            * len(queue),
+        )
         if self._sender is not None and self._sending:
             self._sender.cancel()
         elif self._connection is not None:
@@ -95,10 +106,9 @@ class Wire:
         self.retired, self._busy = True, False
         connection = self._connection
         if connection is not None:
-            try:
+            # The dead loop refuses; redis-py has let go of the socket's streams all the same.
+            with suppress(RuntimeError):
                 await connection.disconnect(nowait=True)
-            except RuntimeError:
-                pass  # The dead loop refuses; redis-py has let go of the socket's streams all the same.
             await self._give_back()
 
     async def _send_alone(self, request: Request) -> Reply:
@@ -108,7 +118,9 @@ class Wire:
             return reply
         finally:
             if self._queue:
-                self._sender = asyncio.get_running_loop().create_task(self._send_queue(), name="incumbent wire")
+                self._sender = asyncio.get_running_loop().create_task(
+                    self._send_queue(), name="incumbent wire"
+                )
             else:
                 self._busy = False
 
@@ -122,11 +134,17 @@ class Wire:
         try:
             while self._queue:
                 queue, self._queue = self._queue, []
-                batch = [request for request in queue if request.answer is not None and not request.answer.done()]
-                replies: Sequence[Reply] = [redis_errors.ConnectionError("the connection was given up")] * len(batch)
+                batch = [
+                    request
+                    for request in queue
+                    if request.answer is not None and not request.answer.done()
+                ]
+                replies: Sequence[Reply] = [
+                    redis_errors.ConnectionError("the connection was given up")
+                ] * len(batch)
                 try:
                     replies = await self._exchange(batch)
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - told to each that waits
                     replies = [error] * len(batch)
                 finally:
                     _answer(batch, replies)
@@ -163,8 +181,8 @@ class Wire:
     async def _connected(self) -> AbstractConnection:
         connection = self._connection
         if connection is None:
-            # Releases before 5.3 want to be told a command; later ones warn about it.
-            connection = await self._pool.get_connection(*(("EVALSHA",) if _NAMES_THE_COMMAND else ()))
+            # Its decorator hides its type.
+            connection = await self._pool.get_connection(*_FIRST_COMMAND)  # type: ignore[no-untyped-call]
             self._connection = connection
             self._set_aside = connection.retry, connection.socket_timeout
             connection.retry, connection.socket_timeout = Retry(NoBackoff(), 0), None

@@ -95,12 +95,14 @@ class Elector:
     ) -> Outcome[T]:
         """Run `action` if elected, and tell exactly how it went.
 
-        Returns: `Elected`, `Skipped`, `ActionFailed` (the action raised an `Exception`) or
-        `LeadershipLost`.
+        Returns:
+            `Elected`, `Skipped`, `ActionFailed` (it raised an `Exception`) or `LeadershipLost`.
 
-        Raises: asyncio.CancelledError: the caller, or the action itself, was cancelled. Other
-        `BaseException`s too come out as they are. redis.exceptions.RedisError: the election itself
-        failed. ValueError, TypeError: the name or the action is not usable; before any I/O.
+        Raises:
+            asyncio.CancelledError: the caller, or the action itself, was cancelled. Like every
+                `BaseException` that is no `Exception` it comes out as it is.
+            redis.exceptions.RedisError: the election itself failed.
+            ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
         return await running.attempt(self._stand(name, action), partial(action, *args, **kwargs))
 
@@ -131,9 +133,10 @@ class Elector:
             What the action returns.
 
         Raises:
-            Exception: what the action raises. redis.exceptions.RedisError: what will not pass by
-                itself: credentials, missing rights, a wrong type. ValueError, TypeError: the name
-                or the action is not usable; before any I/O.
+            Exception: what the action raises.
+            redis.exceptions.RedisError: what will not pass by itself: wrong credentials, missing
+                rights, a key of the wrong type.
+            ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
         options = self._options.changed(wait_time=None)
         self._stand(name, action)

@@ -116,9 +116,9 @@ class RedisStore:
 
     async def aclose(self) -> None:
         self._closed = True
-        wire, self._wire = self._wire, None
-        if wire is not None and self._is_home():
-            await wire.retire()
+        # Else the last request that is under way does this.
+        if self._wire is not None and not self._wire.busy and self._is_home():
+            await self._wire.retire()
 
     async def _leave_quietly(self, claim: Claim, budget: Budget) -> None:
         # The claim's own error is on its way; what was taken frees itself after the lease time.
@@ -159,9 +159,11 @@ class RedisStore:
         if within <= 0:
             raise redis_errors.TimeoutError("no time was left to ask the server")
         wire = await self._open_wire()
-        if self._closed:
-            wire.retired = True  # gives its connection back as soon as it has done this
-        return await wire.send(request, within)
+        try:
+            return await wire.send(request, within)
+        finally:
+            if self._closed and not wire.busy:
+                await wire.retire()
 
     async def _open_wire(self) -> Wire:
         wire, home = self._wire, (asyncio.get_running_loop(), os.getpid())

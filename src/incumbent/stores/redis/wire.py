@@ -52,7 +52,7 @@ class Wire:
         self._pool = pool
         self._connection: AbstractConnection | None = None
         self._set_aside: tuple[Retry, float | None] | None = None
-        self._busy = False
+        self.busy = False
         self._queue: list[Request] = []
         self._sender: asyncio.Task[None] | None = None
         self._sending = False
@@ -61,13 +61,14 @@ class Wire:
     async def send(self, request: Request, within: float) -> Reply:
         """Send `request` once and return the server's answer.
 
-        Raises: redis.exceptions.TimeoutError: no answer after `within` seconds; this wire is
-        retired then. redis.exceptions.RedisError: what the server or the connection said.
+        Raises:
+            redis.exceptions.TimeoutError: no answer in `within` seconds; the wire is retired then.
+            redis.exceptions.RedisError: what the server or the connection said.
         """
         try:
             async with asyncio.timeout(within):
                 reply = await (
-                    self._send_with_others(request) if self._busy else self._send_alone(request)
+                    self._send_with_others(request) if self.busy else self._send_alone(request)
                 )
         except TimeoutError:
             await self.drop()
@@ -75,17 +76,16 @@ class Wire:
                 f"no answer from the server within {within:.3g} s"
             ) from None
         finally:
-            if self.retired and not self._busy:
+            if self.retired and not self.busy:
                 await finish(self._give_back())
         if isinstance(reply, Exception):
             raise reply
         return reply
 
     async def retire(self) -> None:
-        """Use this for nothing new; the connection goes back as soon as nothing is under way."""
+        """Use an idle wire no more: its connection goes back to the pool."""
         self.retired = True
-        if not self._busy:
-            await finish(self._give_back())
+        await finish(self._give_back())
 
     async def drop(self) -> None:
         """Retire at once, as an answer is overdue: what is under way or queued gets an error."""
@@ -103,7 +103,7 @@ class Wire:
 
     async def forsake(self) -> None:
         """Retire a wire whose event loop is gone: nothing of it can be awaited any more."""
-        self.retired, self._busy = True, False
+        self.retired, self.busy = True, False
         connection = self._connection
         if connection is not None:
             # The dead loop refuses; redis-py has let go of the socket's streams all the same.
@@ -112,7 +112,7 @@ class Wire:
             await self._give_back()
 
     async def _send_alone(self, request: Request) -> Reply:
-        self._busy = True
+        self.busy = True
         try:
             (reply,) = await self._exchange((request,))
             return reply
@@ -122,7 +122,7 @@ class Wire:
                     self._send_queue(), name="incumbent wire"
                 )
             else:
-                self._busy = False
+                self.busy = False
 
     async def _send_with_others(self, request: Request) -> Reply:
         request.answer = asyncio.get_running_loop().create_future()
@@ -149,7 +149,7 @@ class Wire:
                 finally:
                     _answer(batch, replies)
         finally:
-            self._busy = self._sending = False
+            self.busy = self._sending = False
             self._sender = None
             if self.retired:
                 await self._give_back()

@@ -36,12 +36,13 @@ _FIRST_COMMAND = ("EVALSHA",) if tuple(redis.VERSION) < (5, 3) else ()
 class Request:
     """One command on its way: when it was sent last, and how often."""
 
-    __slots__ = ("answer", "command", "sends", "sent_at")
+    __slots__ = ("answer", "command", "overdue_at", "sends", "sent_at")
 
     def __init__(self) -> None:
         self.command: Command = ()
         self.sends = 0
         self.sent_at = 0.0
+        self.overdue_at = 0.0
         self.answer: asyncio.Future[Reply] | None = None
 
 
@@ -66,7 +67,8 @@ class Wire:
             redis.exceptions.RedisError: what the server or the connection said.
         """
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(within) as limit:
+                request.overdue_at = limit.when() or 0.0
                 reply = await (
                     self._send_with_others(request) if self.busy else self._send_alone(request)
                 )
@@ -139,11 +141,17 @@ class Wire:
                     for request in queue
                     if request.answer is not None and not request.answer.done()
                 ]
+                if not batch:
+                    continue
                 replies: Sequence[Reply] = [
                     redis_errors.ConnectionError("the connection was given up")
                 ] * len(batch)
                 try:
-                    replies = await self._exchange(batch)
+                    # Those who wait are the first to lose patience; this is for when all have left.
+                    async with asyncio.timeout_at(max(request.overdue_at for request in batch)):
+                        replies = await self._exchange(batch)
+                except TimeoutError:
+                    self.retired = True
                 except Exception as error:  # noqa: BLE001 - told to each that waits
                     replies = [error] * len(batch)
                 finally:
@@ -156,8 +164,6 @@ class Wire:
 
     async def _exchange(self, requests: Sequence[Request]) -> list[Reply]:
         """Send all, then read all. An answer that is an error is returned, not raised."""
-        if not requests:
-            return []
         connection = await self._connected()
         if len(requests) == 1:
             packed = connection.pack_command(*requests[0].command)

@@ -13,18 +13,26 @@ that also counts suspend (`incumbent.clock`). The rules:
 5. What is not confirmed `stop_grace` before the deadline is lost there; a refused lease is lost at
    once.
 6. A holder that was asked to stop (`STOPPING`) may use the lease up to its deadline, and has it
-   renewed for one lease time at most.
+   renewed for one lease time at most. If the request is withdrawn (a timeout within the action
+   that the action itself handles looks like one), it goes on as before.
 7. A lost or closed lease never comes back: late answers are ignored. Illegal input raises and
    changes nothing.
 
 ::
 
-             CONFIRMED, FAILED           CONFIRMED, FAILED, STOP
-                 ┌──┐                        ┌──┐
-      granted ─▶ HELD ────────STOP────────▶ STOPPING ────CLOSE────┐
-                 │ │ └────────────────CLOSE───────────────────┐   │
-                 │ └─REFUSED, RAN_OUT─▶ LOST ────CLOSE───────▶ CLOSED
-                 └ (STOPPING too) ─────▶   (late answers are ignored in both)
+                            STOP
+      granted ──▶ HELD ────────────────▶ STOPPING      CONFIRMED and FAILED
+                  │  │ ◀──────────────── │      │      change no phase
+                  │  │      RESUME       │      │
+                  │  └───────┬───────────┘      │
+                  │          │ REFUSED, RAN_OUT │
+                  │          ▼                  │
+                  │        LOST                 │      late answers are ignored
+                  │          │                  │      in LOST and CLOSED
+                  └──────────┼──────────────────┘
+                             │ CLOSE
+                             ▼
+                           CLOSED
 """
 
 import enum
@@ -59,6 +67,7 @@ class Input(enum.Enum):
     REFUSED = enum.auto()
     FAILED = enum.auto()
     STOP = enum.auto()
+    RESUME = enum.auto()
     RAN_OUT = enum.auto()
     CLOSE = enum.auto()
 
@@ -69,6 +78,7 @@ TABLE: Final[Mapping[Phase, Mapping[Input, Phase]]] = {
         Input.REFUSED: Phase.LOST,
         Input.FAILED: Phase.HELD,
         Input.STOP: Phase.STOPPING,
+        Input.RESUME: Phase.HELD,
         Input.RAN_OUT: Phase.LOST,
         Input.CLOSE: Phase.CLOSED,
     },
@@ -77,6 +87,7 @@ TABLE: Final[Mapping[Phase, Mapping[Input, Phase]]] = {
         Input.REFUSED: Phase.LOST,
         Input.FAILED: Phase.STOPPING,
         Input.STOP: Phase.STOPPING,
+        Input.RESUME: Phase.HELD,
         Input.RAN_OUT: Phase.LOST,
         Input.CLOSE: Phase.CLOSED,
     },
@@ -85,6 +96,7 @@ TABLE: Final[Mapping[Phase, Mapping[Input, Phase]]] = {
         Input.REFUSED: Phase.LOST,
         Input.FAILED: Phase.LOST,
         Input.STOP: Phase.LOST,
+        Input.RESUME: Phase.LOST,
         Input.CLOSE: Phase.CLOSED,
     },
     Phase.CLOSED: {
@@ -193,6 +205,11 @@ class LeaseMachine:
         if self.phase is Phase.HELD:
             self._renew_until = now + self._options.lease_time
         self._step(Input.STOP)
+
+    def resume(self) -> None:
+        """The request to stop was withdrawn."""
+        self._renew_until = math.inf
+        self._step(Input.RESUME)
 
     def close(self) -> None:
         """The term is over."""

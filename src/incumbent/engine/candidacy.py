@@ -63,6 +63,8 @@ class Candidacy:
 
     async def enter(self) -> Lease | None:
         """Stand for the seat; None when not elected within `wait_time` (`skipped` says why)."""
+        if self._term is not None:
+            raise RuntimeError("this block is entered already: make another one with lead()")
         options, store = self.options, self._office.store
         give_up_at = math.inf if options.wait_time is None else clock.now() + options.wait_time
         last_end = give_up_at + 2 * options.request_timeout
@@ -102,6 +104,7 @@ class Candidacy:
     async def leave(self, error: BaseException | None) -> Verdict:
         """The action has ended, with `error` or without: end the term."""
         term, lease = self._term, self._lease
+        self._term = self._lease = None
         if term is None or lease is None:
             raise RuntimeError("not elected, so there is nothing to leave")
         stopped = term.disarm() and isinstance(error, asyncio.CancelledError)

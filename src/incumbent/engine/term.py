@@ -90,8 +90,11 @@ class Term:
         if os.getpid() != self._pid:
             return  # a forked child's copy of the timer: the lease is its parent's
         now = clock.now()
-        if self._guard.cancelled_by_others and not self._closed:
-            self._machine.stop(now)
+        if not self._closed and self.loss_reason is None:
+            if self._guard.cancelled_by_others:
+                self._machine.stop(now)
+            else:
+                self._machine.resume()
         decision = self._machine.decide(now)
         if isinstance(decision, Wait):
             self._wake_at(decision.until, now)

@@ -20,8 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 ENVS = ROOT / ".envs"
 STAMP = "ready"
 OLDEST = (3, 11)
+UV = "uv>=0.8"
 PACKAGES = {
-    "test": ["nox[uv]>=2025.10.14"],
+    "test": ["nox>=2025.10.14"],
     "demo": ["--editable", f"{ROOT}[cli,embedded]"],
 }
 # The caller's own Python settings, which would leak into what we run.
@@ -38,7 +39,7 @@ FOREIGN = {
 
 def key(purpose: str) -> str:
     """Name the environment after everything that it depends on."""
-    parts = [str(ROOT), sys.base_prefix, sys.version, *PACKAGES[purpose]]
+    parts = [str(ROOT), sys.base_prefix, sys.version, UV, *PACKAGES[purpose]]
     digest = hashlib.sha256("\0".join(parts).encode())
     digest.update((ROOT / "pyproject.toml").read_bytes())
     return f"{purpose}-{digest.hexdigest()[:12]}"
@@ -68,15 +69,22 @@ def build(env: Path, packages: list[str]) -> None:
     """Make `env` from nothing and install `packages`; the stamp comes last."""
     print(f"first run: setting up {env}", file=sys.stderr, flush=True)
     venv.create(env, clear=True, with_pip=True, symlinks=True)
-    pip = [str(env / "bin/python"), "-m", "pip", "--disable-pip-version-check"]
+    python = str(env / "bin/python")
+    pip = [python, "-I", "-m", "pip", "--disable-pip-version-check"]
     # Progress goes to stderr: stdout belongs to the tool.
-    subprocess.run([*pip, "install", "--quiet", *packages], check=True, stdout=sys.stderr)
+    subprocess.run([*pip, "install", "--quiet", UV], check=True, stdout=sys.stderr)
     index = subprocess.run(
         [*pip, "config", "get", "global.index-url"], check=False, capture_output=True, text=True
     )
     unfinished = env / f"{STAMP}.new"
     unfinished.touch(mode=0o600)  # an index's address may hold a password
     unfinished.write_text(index.stdout.strip() if index.returncode == 0 else "", encoding="utf-8")
+    subprocess.run(
+        [str(env / "bin/uv"), "pip", "install", "--quiet", "--python", python, *packages],
+        check=True,
+        stdout=sys.stderr,
+        env=environment(env, unfinished),
+    )
     unfinished.replace(env / STAMP)
 
 
@@ -118,15 +126,15 @@ def link_pythons(folder: Path) -> None:
             link.unlink(missing_ok=True)
 
 
-def environment(env: Path) -> dict[str, str]:
-    """Return the variables that the tool runs with."""
+def environment(env: Path, stamp: Path) -> dict[str, str]:
+    """Return the variables that what is in `env` runs with; `stamp` tells pip's index."""
     variables = {name: value for name, value in os.environ.items() if name not in FOREIGN}
     pythons = env / "pythons"
     link_pythons(pythons)
     path = [str(env / "bin"), str(pythons), variables.get("PATH", os.defpath)]
     variables["PATH"] = os.pathsep.join(path)
     variables["UV_PYTHON_DOWNLOADS"] = "never"
-    index = (env / STAMP).read_text(encoding="utf-8")
+    index = variables.get("PIP_INDEX_URL") or stamp.read_text(encoding="utf-8")
     if index and not {"UV_DEFAULT_INDEX", "UV_INDEX_URL"} & variables.keys():
         variables["UV_DEFAULT_INDEX"] = index  # uv does not read pip's settings
     return variables
@@ -151,10 +159,15 @@ def main() -> None:
     try:
         env, lock = prepare(purpose)
     except subprocess.CalledProcessError as error:
-        sys.exit(f"set-up failed (pip exited with {error.returncode}); the next run tries again")
+        tool = Path(error.cmd[0]).name
+        sys.exit(f"set-up failed ({tool} exited with {error.returncode}); the next run tries again")
+    except OSError as error:
+        sys.exit(f"set-up failed: {error}")
+    except KeyboardInterrupt:
+        sys.exit("set-up interrupted; the next run starts it again")
     os.set_inheritable(lock.fileno(), True)  # the environment is in use until the tool ends
     arguments = command(purpose, env, arguments)
-    os.execve(arguments[0], arguments, environment(env))
+    os.execve(arguments[0], arguments, environment(env, env / STAMP))
 
 
 if __name__ == "__main__":

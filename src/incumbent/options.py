@@ -153,7 +153,10 @@ def seconds(what: str, value: Duration) -> float:
         raise TypeError(
             f"{what} must be seconds (int or float) or a timedelta, not {type(value).__name__}"
         )
-    return _not_negative(what, float(value))
+    try:
+        return _not_negative(what, float(value))
+    except OverflowError:
+        raise ValueError(f"{what} must be finite, not {str(value)[:12]}... s") from None
 
 
 def _not_negative(what: str, value: float) -> float:

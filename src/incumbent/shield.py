@@ -20,21 +20,21 @@ async def finish(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-async def outlast(*tasks: "asyncio.Task[Any]") -> None:
-    """Wait for the end of `tasks`, whoever cancels the caller; then hand that on."""
+async def outlast(*works: "asyncio.Future[Any]") -> None:
+    """Wait for the end of `works`, whoever cancels the caller; then hand that on."""
     cancelled: asyncio.CancelledError | None = None
-    while not all(task.done() for task in tasks):
+    while not all(work.done() for work in works):
         try:
             if cancelled is None:
-                await asyncio.wait(tasks)
+                await asyncio.wait(works)
             else:
                 # A cancelled anyio scope around us would cancel anew in every turn of the loop.
                 with anyio.CancelScope(shield=True):
-                    await asyncio.wait(tasks)
+                    await asyncio.wait(works)
         except asyncio.CancelledError as error:
             cancelled = cancelled or error
     if cancelled is not None:
-        for task in tasks:
-            if not task.cancelled():
-                task.exception()  # seen, so that the loop does not report it as never retrieved
+        for work in works:
+            if not work.cancelled():
+                work.exception()  # seen, so that the loop does not report it as never retrieved
         raise cancelled

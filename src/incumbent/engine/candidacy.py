@@ -7,7 +7,7 @@ import asyncio
 import math
 import random
 import secrets
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from incumbent import clock, events
 from incumbent.engine import handle
@@ -19,6 +19,16 @@ from incumbent.options import LeaderOptions
 from incumbent.results import LossReason, Skipped
 from incumbent.shield import finish
 from incumbent.stores.base import Budget, Busy, Claim, Grant
+
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 5.0
+"""Seconds between attempts that fail: the first, and the most after doubling."""
+
+LOOK_AGAIN: Final = (0.05, 0.15)
+"""Seconds between two looks at a taken seat, at random."""
+
+SOON: Final = 0.002
+"""Seconds after a lease has run out on the server at which it is worth trying."""
 
 
 class Verdict(NamedTuple):
@@ -65,41 +75,45 @@ class Candidacy:
         """Stand for the seat; None when not elected within `wait_time` (`skipped` says why)."""
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
-        options, store = self.options, self._office.store
-        give_up_at = math.inf if options.wait_time is None else clock.now() + options.wait_time
-        last_end = give_up_at + 2 * options.request_timeout
+        wait_time = self.options.wait_time
+        give_up_at = math.inf if wait_time is None else clock.now() + wait_time
         failures = 0
+        while True:
+            try:
+                answer = await self._ask(give_up_at + 2 * self.options.request_timeout)
+            except Exception as error:
+                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**failures) * random.uniform(0.5, 1)
+                failures += 1
+                if not self._office.store.passing(error) or clock.now() + pause >= give_up_at:
+                    raise
+                self._tell_delay(error, pause)
+            else:
+                if isinstance(answer, Lease):
+                    return answer
+                if clock.now() >= give_up_at:
+                    self._skip(answer)
+                    return None
+                failures = 0
+                pause = min(answer.holder.remaining + SOON, random.uniform(*LOOK_AGAIN))
+            await asyncio.sleep(min(pause, max(0.0, give_up_at - clock.now())))
+
+    async def _ask(self, end: float) -> Lease | Busy:
+        """Ask the store once. A grant that comes too late is undone, and asked for again until `end`."""
+        options, store = self.options, self._office.store
+        timeout = options.request_timeout
         while True:
             claim = Claim(
                 self.election, self.seats, secrets.token_hex(16), self.leader_id, options.lease_time
             )
-            within = min(2 * options.request_timeout, last_end - clock.now())
-            try:
-                answer = await store.acquire(claim, Budget(within, options.request_timeout))
-            except Exception as error:
-                pause = min(5.0, 0.1 * 2**failures) * (0.5 + random.random() / 2)
-                failures += 1
-                if not store.passing(error) or clock.now() + pause >= give_up_at:
-                    raise
-                self._tell_delay(error, pause)
-            else:
-                failures = 0
-                if isinstance(answer, Grant):
-                    if clock.now() < valid_until(answer.sent_at, answer.ttl):
-                        return self._take(claim, answer)
-                    await finish(
-                        store.leave(claim, Budget(options.request_timeout, options.request_timeout))
-                    )
-                    if clock.now() >= last_end:
-                        raise TimeoutError(
-                            f"{self.election!r}: the server answers more slowly than lease_time"
-                        )
-                    continue
-                if clock.now() >= give_up_at:
-                    self._skip(answer)
-                    return None
-                pause = min(answer.holder.remaining + 0.002, random.uniform(0.05, 0.15))
-            await asyncio.sleep(min(pause, max(0.0, give_up_at - clock.now())))
+            within = min(2 * timeout, end - clock.now())
+            answer = await store.acquire(claim, Budget(within, timeout))
+            if isinstance(answer, Busy):
+                return answer
+            if clock.now() < valid_until(answer.sent_at, answer.ttl):
+                return self._take(claim, answer)
+            await finish(store.leave(claim, Budget(timeout, timeout)))
+            if clock.now() >= end:
+                raise TimeoutError(f"{self.election!r}: the server answers too late for lease_time")
 
     async def leave(self, error: BaseException | None) -> Verdict:
         """The action has ended, with `error` or without: end the term."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from incumbent.engine.term import Term
 from incumbent.errors import LeadershipLostError
-from incumbent.options import Duration, seconds
+from incumbent.options import MAX_LEASE_TIME, Duration, seconds
 from incumbent.results import LossReason
 
 _leases: Final[ContextVar[tuple["Lease", ...]]] = ContextVar("incumbent_leases", default=())
@@ -84,12 +84,14 @@ class Lease:
             False when it is no longer ours (the action is then stopped as `on_loss` says).
 
         Raises:
-            ValueError: `duration` is not finite, or 0 or less.
+            ValueError: `duration` is 0, or more than the 30 days that a lease may have.
             redis.exceptions.RedisError: not confirmed within two `request_timeout`s.
         """
         time = seconds("duration", duration)
-        if time <= 0:
-            raise ValueError(f"duration must be above 0, not {time:g} s")
+        if not 0 < time <= MAX_LEASE_TIME:
+            raise ValueError(
+                f"duration must be above 0 and at most {MAX_LEASE_TIME:g} s, not {time:g} s"
+            )
         return await self._term.extend(time)
 
     async def release(self) -> None:

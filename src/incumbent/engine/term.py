@@ -59,7 +59,7 @@ class Term:
         self._attempts: dict[asyncio.Task[None], anyio.CancelScope] = {}
         self._lost: asyncio.Event | None = None
         self._may_be_ours = True
-        self._closed = False
+        self._closed: asyncio.Future[None] | None = None
         self._ending: events.Ending = "lost"
         self._release_error: Exception | None = None
         office.open(self)
@@ -90,7 +90,7 @@ class Term:
         if os.getpid() != self._pid:
             return  # a forked child's copy of the timer: the lease is its parent's
         now = clock.now()
-        if not self._closed and self.loss_reason is None:
+        if self._closed is None and self.loss_reason is None:
             if self._guard.cancelled_by_others:
                 self._machine.stop(now)
             else:
@@ -129,13 +129,16 @@ class Term:
         Idempotent. Never raises for what the store says; a cancellation is handed on when all is
         done.
         """
-        if self._closed or os.getpid() != self._pid:
+        if os.getpid() != self._pid:
+            return
+        if self._closed is not None:
+            await outlast(self._closed)  # somebody else is at it, or has done it
             return
         self._guard.disarm()
         if not self._machine.held(now := clock.now()) and self.loss_reason is None:
             # The loop was blocked beyond the deadline: nobody could notice before the action's end.
             self.wake()
-        self._closed = True
+        self._closed = asyncio.get_running_loop().create_future()
         self._wake_at(math.inf, now)
         self._machine.close()
         attempts = tuple(self._attempts)
@@ -154,6 +157,7 @@ class Term:
                 await outlast(*attempts)
             finally:
                 self._end()
+                self._closed.set_result(None)
 
     async def _release(self) -> None:
         now, options = clock.now(), self._options

@@ -42,7 +42,7 @@ class Grant:
     sent_at: float
     """When the answered request was sent, by `incumbent.clock`."""
     doubtful: bool
-    """True when the request was sent more than once, so that a copy of it may yet arrive."""
+    """True when a copy of the request had no answer, and may yet arrive."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ _ELSEWHERE = (
     redis_errors.ClusterDownError,
     redis_errors.TryAgainError,
 )
-_PASSING_WORDS = ("OOM", "MISCONF", "NOREPLICAS", "BUSY ", "LOADING", "UNBLOCKED")
+# Kinds that redis-py has no class for, so that the word still stands in front of the message.
+_PASSING_WORDS = ("MISCONF", "NOREPLICAS", "BUSY", "UNBLOCKED")
 
 
 def worth_sending_again(error: BaseException) -> bool:
@@ -30,6 +31,6 @@ def wrong_server(error: object) -> bool:
 
 def passing(error: BaseException) -> bool:
     """Whether time may heal it; not wrong credentials, missing rights or a wrong type."""
-    if worth_sending_again(error):
+    if worth_sending_again(error) or isinstance(error, redis_errors.OutOfMemoryError):
         return True
     return isinstance(error, redis_errors.ResponseError) and str(error).startswith(_PASSING_WORDS)

@@ -56,8 +56,8 @@ class RedisStore:
             reply = await self._call(
                 scripts.ACQUIRE, (keys.fence, keys.gone, *keys.seats), args, trying, request
             )
-        except BaseException as error:
-            if request.sends and not _refused(error):
+        except BaseException:
+            if request.unanswered:
                 await finish(self._leave_quietly(claim, cleaning))
             raise
         if reply[0] == b"granted":
@@ -68,7 +68,7 @@ class RedisStore:
                 since=instant(int(since)),
                 ttl=int(ttl) / 1000,
                 sent_at=request.sent_at,
-                doubtful=request.sends > 1,
+                doubtful=request.unanswered > 0,
             )
         if reply[0] == b"busy":
             return Busy(_info(reply[1:]))
@@ -96,7 +96,7 @@ class RedisStore:
         reply = await self._call(
             scripts.RELEASE, (keys.gone, keys.seats[grant.seat]), args, budget, request
         )
-        if reply[0] == b"released" or request.sends > 1:
+        if reply[0] == b"released" or request.unanswered:
             return "released"
         return "taken" if reply[0] == b"taken" else "gone"
 
@@ -193,11 +193,6 @@ def _check(client: Any) -> None:
             f"not {kind.__module__}.{kind.__qualname__}; "
             "from a URL: redis.asyncio.Redis.from_url(...)"
         )
-
-
-def _refused(error: BaseException) -> bool:
-    """Whether the server has said that it did nothing."""
-    return isinstance(error, redis_errors.ResponseError)
 
 
 def _info(seat: Sequence[Any]) -> LeaderInfo:

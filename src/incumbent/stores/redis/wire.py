@@ -34,13 +34,13 @@ _FIRST_COMMAND = ("EVALSHA",) if tuple(redis.VERSION) < (5, 3) else ()
 
 
 class Request:
-    """One command on its way: when it was sent last, and how often."""
+    """One command on its way: when it was sent last, and how often without an answer."""
 
-    __slots__ = ("answer", "command", "overdue_at", "sends", "sent_at")
+    __slots__ = ("answer", "command", "overdue_at", "sent_at", "unanswered")
 
     def __init__(self) -> None:
         self.command: Command = ()
-        self.sends = 0
+        self.unanswered = 0
         self.sent_at = 0.0
         self.overdue_at = 0.0
         self.answer: asyncio.Future[Reply] | None = None
@@ -172,14 +172,15 @@ class Wire:
         sent_at = clock.now()
         for request in requests:
             request.sent_at = sent_at
-            request.sends += 1
+            request.unanswered += 1
         await connection.send_packed_command(packed, check_health=False)
         replies: list[Reply] = []
-        for _ in requests:
+        for request in requests:
             try:
                 replies.append(await connection.read_response(disable_decoding=True))
             except redis_errors.ResponseError as error:
                 replies.append(error)
+            request.unanswered -= 1
         if any(wrong_server(reply) for reply in replies if isinstance(reply, Exception)):
             await connection.disconnect(nowait=True)
         return replies

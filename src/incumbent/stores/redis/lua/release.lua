@@ -11,7 +11,9 @@ local owner, answer = redis.call('HGET', seat_key, 'token'), 'released'
 if owner ~= token then
   answer = owner and 'taken' or 'gone'
 elseif keep > 0 then
-  redis.call('PEXPIRE', seat_key, math.min(keep, redis.call('PTTL', seat_key)))
+  -- At least 1: in its last millisecond a key has a PTTL of 0, which would delete it here, and HSET would make it
+  -- anew, without an end.
+  redis.call('PEXPIRE', seat_key, math.max(1, math.min(keep, redis.call('PTTL', seat_key))))
   redis.call('HSET', seat_key, 'token', RETAINED)
 else
   redis.call('DEL', seat_key)

@@ -22,9 +22,11 @@ from kit.tls import Authority
 from kit.waiting import wait_until
 
 Connect = Callable[..., "redis.asyncio.Redis"]
-SCRIPT = "redis.call('INCR', KEYS[1]) redis.call('PEXPIRE', KEYS[1], 60000) " + (
-    "return tonumber(redis.call('GET', KEYS[1]))"
-)
+SCRIPT = """
+local n = redis.call('INCR', KEYS[1])
+redis.call('PEXPIRE', KEYS[1], 60000)
+return n
+"""
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ async def test_relays_and_counts(
     assert len(await client.get("kit:big") or "") == len(big)
     async with client.pipeline(transaction=True) as pipe:
         for _ in range(100):
-            pipe.ping()
+            pipe.execute_command("PING")
         assert await pipe.execute() == [True] * 100
     assert (proxy.commands["SET"], proxy.commands["GET"], proxy.commands["PING"]) == (1, 1, 100)
     assert (proxy.opened, proxy.open) == (1, 1)

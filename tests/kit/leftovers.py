@@ -51,12 +51,12 @@ def connections(server: Server) -> list[dict[str, str]]:
 
 async def leftover_tasks() -> set[asyncio.Task[Any]]:
     """Tasks of this loop besides the current one that a few turns of the loop do not end."""
+    me = asyncio.current_task()
     for _ in range(TURNS):
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        if not others:
+        if asyncio.all_tasks() == {me}:
             break
         await asyncio.sleep(0)
-    return {task for task in others if not task.done()}
+    return {task for task in asyncio.all_tasks() if task is not me}
 
 
 class Complaints:

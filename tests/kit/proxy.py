@@ -16,11 +16,13 @@ import socket
 import struct
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from kit.ports import free_port
 from kit.resp import Splitter, command_name, is_push
-from kit.tls import Authority
+
+if TYPE_CHECKING:  # a chaos run has no use for certificates, nor for what makes them
+    from kit.tls import Authority
 
 Direction = Literal["requests", "replies", "both"]
 
@@ -112,7 +114,7 @@ class Proxy:
     ...     proxy.drop_replies(1, "EVALSHA")
     """
 
-    def __init__(self, target: Target, *, tls: Authority | None = None) -> None:
+    def __init__(self, target: Target, *, tls: "Authority | None" = None) -> None:
         self.target = target
         self.host = HOST
         self.port = 0

@@ -72,7 +72,7 @@ def command_name(request: bytes) -> str:
 
 
 def is_push(reply: bytes) -> bool:
-    """Is it a push of RESP3, or what RESP2 sends to a subscriber in place of one?"""
+    """Whether it is a push of RESP3, or what RESP2 sends to a subscriber in place of one."""
     if reply.startswith(b">"):
         return True
     if not reply.startswith(b"*"):

@@ -109,12 +109,12 @@ class Server:
 
     @property
     def running(self) -> bool:
-        """Is the process there (be it frozen)?"""
+        """Whether the process is there, be it frozen."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def paused(self) -> bool:
-        """Was it frozen by `pause` and not resumed?"""
+        """Whether it was frozen by `pause` and not resumed."""
         return self._paused
 
     # -- life --------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ class Server:
             )
         return self._admin
 
-    def cli(self, *command: str | bytes | int | float) -> Any:
+    def cli(self, *command: str | bytes | float) -> Any:
         """Run one command and return its answer, as ``redis-cli`` would."""
         # redis-py leaves both untyped
         return self.admin.execute_command(*command)  # type: ignore[no-untyped-call]

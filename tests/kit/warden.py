@@ -15,8 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-_watcher: subprocess.Popen[bytes] | None = None
-_watcher_owner = 0
+_watchers: dict[int, subprocess.Popen[bytes]] = {}  # by the process that started it
 
 
 def start_child(
@@ -56,21 +55,20 @@ def _tell(line: str) -> None:
 
 
 def _watch() -> subprocess.Popen[bytes]:
-    global _watcher, _watcher_owner
-    if _watcher is None or _watcher_owner != os.getpid():
-        _watcher = subprocess.Popen(
+    me = os.getpid()  # in a child that was forked from us, it is another
+    if me not in _watchers:
+        _watchers[me] = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )
-        _watcher_owner = os.getpid()
-        atexit.register(_dismiss, _watcher, _watcher_owner)
-    return _watcher
+        atexit.register(_dismiss, me)
+    return _watchers[me]
 
 
-def _dismiss(watcher: subprocess.Popen[bytes], owner: int) -> None:
-    if owner == os.getpid():  # not in a child that was forked from us
-        watcher.communicate()
+def _dismiss(owner: int) -> None:
+    if owner == os.getpid():
+        _watchers[owner].communicate()
 
 
 def listed(lines: Iterable[str]) -> set[int]:

@@ -98,7 +98,7 @@ class Candidacy:
             await asyncio.sleep(min(pause, max(0.0, give_up_at - clock.now())))
 
     async def _ask(self, end: float) -> Lease | Busy:
-        """Ask the store once. A grant that comes too late is undone, and asked for again until `end`."""
+        """Ask the store. A grant that comes too late is undone, and asked for again until `end`."""
         options, store = self.options, self._office.store
         timeout = options.request_timeout
         while True:

@@ -19,6 +19,7 @@ from typing import TextIO
 ROOT = Path(__file__).resolve().parent.parent
 ENVS = ROOT / ".envs"
 STAMP = "ready"
+INDEX = "index"  # holds the package index that pip is set to use, if any
 OLDEST = (3, 11)
 UV = "uv>=0.8"
 PACKAGES = {
@@ -76,16 +77,15 @@ def build(env: Path, packages: list[str]) -> None:
     index = subprocess.run(
         [*pip, "config", "get", "global.index-url"], check=False, capture_output=True, text=True
     )
-    unfinished = env / f"{STAMP}.new"
-    unfinished.touch(mode=0o600)  # an index's address may hold a password
-    unfinished.write_text(index.stdout.strip() if index.returncode == 0 else "", encoding="utf-8")
+    (env / INDEX).touch(mode=0o600)  # an address may hold a password
+    (env / INDEX).write_text(index.stdout.strip(), encoding="utf-8")
     subprocess.run(
         [str(env / "bin/uv"), "pip", "install", "--quiet", "--python", python, *packages],
         check=True,
         stdout=sys.stderr,
-        env=environment(env, unfinished),
+        env=environment(env),
     )
-    unfinished.replace(env / STAMP)
+    (env / STAMP).touch()
 
 
 def remove_others(purpose: str, env: Path) -> None:
@@ -126,15 +126,15 @@ def link_pythons(folder: Path) -> None:
             link.unlink(missing_ok=True)
 
 
-def environment(env: Path, stamp: Path) -> dict[str, str]:
-    """Return the variables that what is in `env` runs with; `stamp` tells pip's index."""
+def environment(env: Path) -> dict[str, str]:
+    """Return the variables that what is in `env` runs with."""
     variables = {name: value for name, value in os.environ.items() if name not in FOREIGN}
     pythons = env / "pythons"
     link_pythons(pythons)
     path = [str(env / "bin"), str(pythons), variables.get("PATH", os.defpath)]
     variables["PATH"] = os.pathsep.join(path)
     variables["UV_PYTHON_DOWNLOADS"] = "never"
-    index = variables.get("PIP_INDEX_URL") or stamp.read_text(encoding="utf-8")
+    index = variables.get("PIP_INDEX_URL") or (env / INDEX).read_text(encoding="utf-8")
     if index and not {"UV_DEFAULT_INDEX", "UV_INDEX_URL"} & variables.keys():
         variables["UV_DEFAULT_INDEX"] = index  # uv does not read pip's settings
     return variables
@@ -167,7 +167,7 @@ def main() -> None:
         sys.exit("set-up interrupted; the next run starts it again")
     os.set_inheritable(lock.fileno(), True)  # the environment is in use until the tool ends
     arguments = command(purpose, env, arguments)
-    os.execve(arguments[0], arguments, environment(env, env / STAMP))
+    os.execve(arguments[0], arguments, environment(env))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ POLL = 0.002
 
 @overload
 async def wait_until(
-    predicate: Callable[[], Awaitable[T]],
+    predicate: Callable[[], Awaitable[T | None]],
     *,
     within: float = ...,
     what: str = ...,
@@ -25,7 +25,7 @@ async def wait_until(
 ) -> T: ...
 @overload
 async def wait_until(
-    predicate: Callable[[], T], *, within: float = ..., what: str = ..., every: float = ...
+    predicate: Callable[[], T | None], *, within: float = ..., what: str = ..., every: float = ...
 ) -> T: ...
 async def wait_until(
     predicate: Callable[[], Any], *, within: float = 5.0, what: str = "", every: float = POLL
@@ -49,7 +49,7 @@ async def wait_until(
 
 
 def wait_until_blocking(
-    predicate: Callable[[], T], *, within: float = 5.0, what: str = "", every: float = POLL
+    predicate: Callable[[], T | None], *, within: float = 5.0, what: str = "", every: float = POLL
 ) -> T:
     """The same for code without an event loop; the predicate is a plain function."""
     deadline = time.monotonic() + within

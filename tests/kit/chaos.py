@@ -1,0 +1,145 @@
+"""A chaos run from the command line: ``python -m kit.chaos --seconds 60 --seed 7``.
+
+Four processes contend for one leader on a real server while a storm of faults goes over them.
+Prints what happened and what was proven; ends with 1 when a promise was broken.
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kit.checker import Report, check
+from kit.crew import Crew
+from kit.faults import Storm
+from kit.records import now
+from kit.register import RegisterReport, check_register
+from kit.servers import KINDS, Server
+
+IDLE_BEYOND_LEASE = 0.5  # seconds: a free election is taken within the lease time plus this
+SETTLE = 0.25  # seconds that a candidate may need to notice that its network is back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """All that a run showed."""
+
+    seconds: float
+    seed: int
+    lease_time: float
+    faults: Counter[str]
+    report: Report
+    register: RegisterReport
+
+    @property
+    def max_idle(self) -> float:
+        """How long a free seat may stay free."""
+        return self.lease_time + IDLE_BEYOND_LEASE
+
+    @property
+    def sound(self) -> bool:
+        """Whether all promises were kept, and there was something to keep them in."""
+        idle = self.report.longest_idle > self.max_idle
+        bad = self.report.violations or self.register.stale or idle
+        return not bad and bool(self.report.terms) and self.register.accepted > 0
+
+    def assert_sound(self) -> None:
+        """AssertionError with all that was found."""
+        self.report.assert_sound(max_idle=self.max_idle)
+        self.register.assert_sound()
+
+    def __str__(self) -> str:
+        report, log = self.report, self.register
+        rows = {
+            "elections": str(len(report.terms)),
+            "faults": f"{self.faults.total()}: {_counts(self.faults)}",
+            "overlaps": str(len(report.overlaps)),
+            "fence violations": str(len(report.fence_violations)),
+            "stray work": str(len(report.stray_work)),
+            "register writes": f"{log.accepted} accepted, {log.late} late, {len(log.stale)} stale",
+            "take-over": ", ".join(
+                f"{name} {_ms(report.take_over(share))}"
+                for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
+            ),
+            "longest idle": f"{_ms(report.longest_idle)} of {_ms(self.max_idle)} allowed",
+        }
+        lines = [
+            f"{self.seconds:g} s, seed {self.seed}, lease time {self.lease_time:g} s",
+            *(f"  {name:<17}{value}" for name, value in rows.items()),
+            *(f"! {finding}" for finding in (*report.violations, *log.stale)),
+            *([f"! idle: {report.idle_detail}"] if report.longest_idle > self.max_idle else []),
+            "sound" if self.sound else "BROKEN",
+        ]
+        return "\n".join(lines)
+
+
+async def run(
+    server: Server,
+    folder: Path,
+    *,
+    seconds: float,
+    seed: int,
+    lease_time: float = 0.8,
+    size: int = 4,
+) -> Outcome:
+    """One storm over one crew on `server`; all processes have ended when it returns."""
+    plan = {"options": {"lease_time": lease_time}, "client": {"socket_timeout": lease_time}}
+    crew = Crew(server, folder, size=size, seed=seed, plan=plan)
+    async with crew:
+        await crew.all_standing()
+        storm = Storm(crew, seconds=seconds, lease_time=lease_time, seed=seed)
+        faults = await storm.rage()
+        await asyncio.sleep(lease_time + IDLE_BEYOND_LEASE + SETTLE)  # calm: somebody leads again
+        until = now()
+    return Outcome(
+        seconds=seconds,
+        seed=seed,
+        lease_time=lease_time,
+        faults=faults,
+        report=check(crew.records(), until=until, settle=SETTLE),
+        register=check_register(crew.register()),
+    )
+
+
+def _counts(faults: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in faults.most_common())
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, print, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="chaos", description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long (default: 60)")
+    parser.add_argument("--minutes", type=float, default=0.0, help="in place of --seconds")
+    parser.add_argument("--seed", type=int, default=1, help="which faults (default: 1)")
+    parser.add_argument("--lease-time", type=float, default=0.8, help="seconds (default: 0.8)")
+    parser.add_argument("--processes", type=int, default=4, help="contenders (default: 4)")
+    parser.add_argument("--server", choices=KINDS, default=KINDS[0], help="kind of server")
+    parser.add_argument("--keep", type=Path, help="a folder for the records and logs")
+    given = parser.parse_args(arguments)
+    with Server(given.server) as server, tempfile.TemporaryDirectory() as scratch:
+        folder = given.keep or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        outcome = asyncio.run(
+            run(
+                server,
+                folder,
+                seconds=given.minutes * 60 or given.seconds,
+                seed=given.seed,
+                lease_time=given.lease_time,
+                size=given.processes,
+            )
+        )
+    print(outcome)
+    return 0 if outcome.sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

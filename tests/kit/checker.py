@@ -1,0 +1,250 @@
+"""What the records of all contenders must prove: one holder at a time, growing fences, no idling.
+
+Pure: records in, a report out. The rules:
+
+1. A term counts from its "elected" to the earliest of: the action's end, the last `valid_until`
+   that was written down, the kill of its process.
+2. Terms of one seat never overlap, be it by a microsecond: all processes read one clock.
+3. Fences of one seat grow from term to term; no fence is given twice in an election.
+4. Work is done inside a term of one's own.
+5. A seat does not stay free while somebody could take it: a candidate that was standing, not
+   paused, not cut off and not in the `settle` seconds after that.
+
+A term that was over before its first record (the process was frozen meanwhile) has no length.
+It overlaps with nothing and its place among the others is unknown; its fence still counts.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from kit.records import Record
+
+_ENDS = frozenset({"stopped", "lost"})
+_UNABLE = {"paused": "resumed", "cut": "restored"}
+_LEAVES = frozenset({"elected", "away", "killed", "stopped", "lost"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One process in one seat, from `start` to `end`."""
+
+    process: str
+    election: str
+    seat: int
+    fence: int
+    start: float
+    end: float
+
+    @property
+    def stillborn(self) -> bool:
+        """Over before it began."""
+        return self.end <= self.start
+
+    def __str__(self) -> str:
+        return f"{self.process} fence={self.fence} [{self.start:.6f}, {self.end:.6f}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What was found. The four lists are sentences, empty when all is well."""
+
+    terms: tuple[Term, ...]
+    overlaps: tuple[str, ...]
+    fence_violations: tuple[str, ...]
+    stray_work: tuple[str, ...]
+    take_overs: tuple[float, ...]  # seconds from the end of each term to the next of its seat
+    longest_idle: float  # seconds that a seat was free while one candidate could take it
+    idle_detail: str = field(default="", compare=False)
+
+    @property
+    def violations(self) -> tuple[str, ...]:
+        """All that must not be, idling aside."""
+        return self.overlaps + self.fence_violations + self.stray_work
+
+    def assert_sound(self, *, max_idle: float | None = None, min_terms: int = 1) -> None:
+        """AssertionError with all the findings, or when there was too little to look at."""
+        found = list(self.violations)
+        if max_idle is not None and self.longest_idle > max_idle:
+            found.append(f"idle for {self.longest_idle:.3f} s > {max_idle:g} s: {self.idle_detail}")
+        if len(self.terms) < min_terms:
+            found.append(f"only {len(self.terms)} terms, at least {min_terms} were expected")
+        assert not found, "\n".join(found)
+
+    def take_over(self, share: float) -> float:
+        """The take-over time that this share of all did not exceed; 0 when there was none."""
+        ordered = sorted(self.take_overs)
+        return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
+
+
+def check(records: Iterable[Record], *, until: float | None = None, settle: float = 0.0) -> Report:
+    """Look at all records of one run, which ended at `until` (default: with the last record)."""
+    history = sorted(records, key=lambda record: record.at)
+    last = max((record.at for record in history), default=0.0)
+    terms = _terms(history)
+    seats = _by_seat(terms)
+    idle, detail = _longest_idle(seats, history, until if until is not None else last, settle)
+    return Report(
+        terms=tuple(terms),
+        overlaps=tuple(each for seat in seats.values() for each in _overlaps(seat)),
+        fence_violations=tuple(_fence_violations(terms, seats)),
+        stray_work=tuple(_stray_work(terms, history)),
+        take_overs=tuple(gap for seat in seats.values() for gap in _take_overs(seat)),
+        longest_idle=idle,
+        idle_detail=detail,
+    )
+
+
+# -- terms -----------------------------------------------------------------------------------
+
+_Name = tuple[str, str, int, int]
+
+
+def _name(record: Record | Term) -> _Name:
+    return record.process, record.election, record.seat, record.fence
+
+
+def _terms(history: Sequence[Record]) -> list[Term]:
+    killed = {record.process: record.at for record in history if record.kind == "killed"}
+    of: dict[_Name, list[Record]] = defaultdict(list)
+    for record in history:
+        if record.fence:
+            of[_name(record)].append(record)
+    terms = [
+        _term(next(record for record in life if record.kind == "elected"), life, killed)
+        for life in of.values()
+        if any(record.kind == "elected" for record in life)
+    ]
+    return sorted(terms, key=lambda term: term.start)
+
+
+def _term(elected: Record, life: Sequence[Record], killed: dict[str, float]) -> Term:
+    valid = max((record.valid_until for record in life if record.valid_until), default=elected.at)
+    ended = min((record.at for record in life if record.kind in _ENDS), default=math.inf)
+    return Term(
+        process=elected.process,
+        election=elected.election,
+        seat=elected.seat,
+        fence=elected.fence,
+        start=elected.at,
+        end=min(valid, ended, killed.get(elected.process, math.inf)),
+    )
+
+
+def _by_seat(terms: Sequence[Term]) -> dict[tuple[str, int], list[Term]]:
+    seats: dict[tuple[str, int], list[Term]] = defaultdict(list)
+    for term in terms:
+        if not term.stillborn:
+            seats[term.election, term.seat].append(term)
+    return seats
+
+
+# -- rules -----------------------------------------------------------------------------------
+
+
+def _overlaps(seat: Sequence[Term]) -> Iterable[str]:
+    longest: Term | None = None
+    for term in seat:
+        if longest is not None and term.start < longest.end:
+            by = (min(term.end, longest.end) - term.start) * 1000
+            seat_name = f"{term.election!r} seat {term.seat}"
+            yield f"two holders of {seat_name} for {by:.3f} ms: {longest}, {term}"
+        if longest is None or term.end > longest.end:
+            longest = term
+
+
+def _fence_violations(
+    terms: Sequence[Term], seats: dict[tuple[str, int], list[Term]]
+) -> Iterable[str]:
+    seen: dict[tuple[str, int], Term] = {}
+    for term in terms:
+        first = seen.setdefault((term.election, term.fence), term)
+        if first is not term:
+            yield f"a fence of {term.election!r} was given twice: {first}, {term}"
+    for seat in seats.values():
+        for before, after in pairwise(seat):
+            if after.fence < before.fence:
+                yield f"a fence of {after.election!r} did not grow: {before}, {after}"
+
+
+def _stray_work(terms: Sequence[Term], history: Sequence[Record]) -> Iterable[str]:
+    of = {_name(term): term for term in terms}
+    for record in history:
+        if record.kind != "work":
+            continue
+        term = of.get(_name(record))
+        if term is None or not term.start <= record.at <= term.end:
+            yield f"{record.process} worked at {record.at:.6f} outside its term: {term}"
+
+
+def _take_overs(seat: Sequence[Term]) -> Iterable[float]:
+    return (max(0.0, after.start - before.end) for before, after in pairwise(seat))
+
+
+# -- idling ----------------------------------------------------------------------------------
+
+Span = tuple[float, float]
+
+
+def _longest_idle(
+    seats: dict[tuple[str, int], list[Term]],
+    history: Sequence[Record],
+    until: float,
+    settle: float,
+) -> tuple[float, str]:
+    able = able_spans(history, until, settle)
+    if not seats:  # nobody was ever elected
+        seats = {("", 0): []}
+    worst, detail = 0.0, ""
+    for seat in seats.values():
+        for gap in _gaps(seat, until):
+            for process, span in able:
+                start, end = max(gap[0], span[0]), min(gap[1], span[1])
+                if end - start > worst:
+                    worst, detail = end - start, f"{process} from {start:.6f} to {end:.6f}"
+    return worst, detail
+
+
+def _gaps(seat: Sequence[Term], until: float) -> Iterable[Span]:
+    free_since = -math.inf
+    for term in seat:
+        if term.start > free_since:
+            yield free_since, term.start
+        free_since = max(free_since, term.end)
+    if until > free_since:
+        yield free_since, until
+
+
+def able_spans(history: Sequence[Record], until: float, settle: float) -> list[tuple[str, Span]]:
+    """When each process stood, not hindered: the times in which it could have taken a seat."""
+    spans: list[tuple[str, Span]] = []
+    by_process: dict[str, list[Record]] = defaultdict(list)
+    for record in history:
+        by_process[record.process].append(record)
+    for process, life in by_process.items():
+        spans += [(process, span) for span in _able(life, until, settle)]
+    return spans
+
+
+def _able(life: Sequence[Record], until: float, settle: float) -> Iterable[Span]:
+    standing, hindered, since = False, set[str](), math.nan
+    recovers = {end: start for start, end in _UNABLE.items()}
+    for record in life:
+        was_able = standing and not hindered
+        if record.kind == "standing":
+            standing = True
+        elif record.kind in _LEAVES:
+            standing = False
+        elif record.kind in _UNABLE:
+            hindered.add(record.kind)
+        elif record.kind in recovers:
+            hindered.discard(recovers[record.kind])
+        able = standing and not hindered
+        if able and not was_able:
+            since = record.at + (settle if record.kind in recovers else 0.0)
+        elif was_able and not able and record.at > since:
+            yield since, record.at
+    if standing and not hindered and until > since:
+        yield since, until

@@ -1,0 +1,93 @@
+"""What a contender writes down while it lives, in a file of its own that outlives a SIGKILL.
+
+One JSON object per line, appended by one write each. Times are seconds of the clock that all
+processes of this machine share (and that counts suspend), so records of all can be laid side by
+side. The kit reads that clock itself: a library with a wrong clock must not vouch for itself.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, Self, get_args
+
+Kind = Literal[
+    "standing",  # from now on a candidate
+    "elected",
+    "extended",
+    "work",
+    "stopped",  # the action ended, still held: the seat is about to be released
+    "lost",  # the action ended because the lease did
+    "skipped",  # not elected within the wait
+    "away",  # no candidate any more
+    # What the crew did to the process, written by the crew:
+    "killed",
+    "paused",
+    "resumed",
+    "cut",
+    "restored",
+]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def now() -> float:
+    """Seconds of the clock of all records."""
+    return time.clock_gettime(_CLOCK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One line. `process` is unique to one life: a restarted contender has a new name."""
+
+    process: str
+    kind: Kind
+    at: float
+    election: str = ""
+    seat: int = 0
+    fence: int = 0
+    valid_until: float | None = None
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {self.kind!r}")
+
+    def line(self) -> bytes:
+        """As it stands in the file."""
+        return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"
+
+
+class Recorder:
+    """Appends records to a file; each is on its way to the disk before `write` returns."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def write(self, record: Record) -> None:
+        """Append one record in one piece."""
+        os.write(self._file, record.line())
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_records(paths: Path | Iterable[Path]) -> list[Record]:
+    """All records of these files (or of the ``*.jsonl`` of a folder), by time.
+
+    A last line without its end is what a kill left of a write, and is not counted.
+    """
+    files = sorted(paths.glob("*.jsonl")) if isinstance(paths, Path) else paths
+    lines = [line for path in files for line in path.read_bytes().splitlines(keepends=True)]
+    whole = (json.loads(line) for line in lines if line.endswith(b"\n"))
+    return sorted((Record(**fields) for fields in whole), key=lambda record: record.at)

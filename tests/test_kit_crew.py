@@ -1,0 +1,125 @@
+"""kit.crew, kit.contender, kit.faults: real processes contend, and suffer as they are meant to."""
+
+import asyncio
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kit import chaos, faults
+from kit.checker import check
+from kit.crew import Crew, Member
+from kit.faults import Storm
+from kit.register import check_register
+from kit.servers import Server
+from kit.waiting import wait_until
+
+LEASE = 0.6
+PLAN = {"options": {"lease_time": LEASE}, "hold": (30.0, 30.0)}
+
+
+async def _leader(crew: Crew) -> Member:
+    return await wait_until(crew.leader, within=10, what="somebody leads")
+
+
+async def test_a_crew_contends(valkey: Server, tmp_path: Path) -> None:
+    """Contenders take turns; all that they wrote is sound, and they end when they are told."""
+    plan = {"options": {"lease_time": LEASE}, "hold": (0.02, 0.05)}
+    async with Crew(valkey, tmp_path, size=2, plan=plan) as crew:
+
+        def shared() -> bool:
+            crew.assert_running()
+            elected = {each.process for each in crew.records() if each.kind == "elected"}
+            return elected == {"a1", "b1"}
+
+        await wait_until(shared, within=20, every=0.05, what="both have led")
+    check(crew.records()).assert_sound(min_terms=2)
+    check_register(crew.register()).assert_sound(min_writes=2)
+    kinds = Counter(record.kind for record in crew.records())
+    assert kinds["away"] == 2  # in order, by SIGTERM
+    assert kinds["work"] >= kinds["elected"] >= 2
+
+
+async def test_what_is_done_to_a_leader(valkey: Server, tmp_path: Path) -> None:
+    """Killed, frozen or cut off, a leader is followed by another, and each is on record."""
+    async with Crew(valkey, tmp_path, size=3, plan=PLAN) as crew:
+        await crew.all_standing()
+        killed = await _leader(crew)
+        crew.kill(killed)
+        assert not killed.running
+        frozen = await _follower(crew, killed)
+        crew.start(killed)
+        crew.pause(frozen)
+        cut = await _follower(crew, frozen)
+        crew.resume(frozen)
+        crew.silence(cut)
+        last = await _follower(crew, cut)
+        await crew.restore(cut)
+        assert await crew.terminate(last) == 0
+    check(crew.records()).assert_sound(max_idle=LEASE + 0.5, min_terms=4)
+    check_register(crew.register()).assert_sound(min_writes=4)
+    lost = {each.process for each in crew.records() if each.kind == "lost"}
+    assert lost >= {frozen.process, cut.process}
+    kinds = Counter(record.kind for record in crew.records())
+    for kind in ("killed", "paused", "resumed", "cut", "restored"):
+        assert kinds[kind] == 1
+
+
+async def _follower(crew: Crew, before: Member) -> Member:
+    return await wait_until(
+        lambda: leader if (leader := crew.leader()) not in (None, before) else None,
+        within=10,
+        what=f"another than {before.process} leads",
+    )
+
+
+async def test_a_contender_that_fails_is_told(valkey: Server, tmp_path: Path) -> None:
+    """A process that ended by an error fails the test, with its traceback."""
+    crew = Crew(valkey, tmp_path, size=1, plan={"options": {"lease_time": 0.01}})
+    await crew.__aenter__()
+    (member,) = crew.members
+    await wait_until(lambda: not member.running, within=10)
+    with pytest.raises(AssertionError, match=r"(?s)a1 ended .*lease_time must be"):
+        await crew.__aexit__()
+
+
+async def test_a_storm_repeats_by_its_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One seed, one list of faults; another seed, another; some members stay well."""
+
+    class Still(Crew):
+        def leader(self) -> Member | None:
+            return None
+
+    async def blow(seed: int) -> list[tuple[str, str]]:
+        crew = Still(Server(), tmp_path)
+        crew.members = [Member(place, None) for place in "abcd"]  # type: ignore[arg-type] # unused
+        seen: list[tuple[str, str]] = []
+        storm = Storm(crew, seconds=0.1, lease_time=1, seed=seed, pause=(0.001, 0.002))
+
+        def fake(name: str) -> faults.Fault:
+            async def fault(_: Crew, member: Member, draw: random.Random, lease: float) -> None:
+                seen.append((name, member.place))
+                assert len(storm._hit) <= 2
+                await asyncio.sleep(0)
+
+            return fault
+
+        monkeypatch.setattr(faults, "FAULTS", [(fake("x"), 1), (fake("y"), 2)])
+        assert (await storm.rage()).total() == len(seen)
+        return seen[:10]
+
+    first, again, other = await blow(1), await blow(1), await blow(2)
+    assert first == again
+    assert first != other
+    assert len(first) == 10
+
+
+async def test_ten_seconds_of_chaos(own_server: Server, tmp_path: Path) -> None:
+    """P1, P2, P7: under kills, freezes and a bad network there is one holder at a time."""
+    outcome = await chaos.run(own_server, tmp_path, seconds=10, seed=7)
+    print(outcome)
+    outcome.assert_sound()
+    assert outcome.sound
+    assert len(outcome.report.terms) > 5
+    assert outcome.faults.total() > 5

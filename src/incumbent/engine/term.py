@@ -135,9 +135,11 @@ class Term:
             await outlast(self._closed)  # somebody else is at it, or has done it
             return
         self._guard.disarm()
-        if not self._machine.held(now := clock.now()) and self.loss_reason is None:
+        now = clock.now()
+        if not self._machine.held(now) and self.loss_reason is None:
             # The loop was blocked beyond the deadline: nobody could notice before the action's end.
             self.wake()
+        budget = self._release_budget(now)
         self._closed = asyncio.get_running_loop().create_future()
         self._wake_at(math.inf, now)
         self._machine.close()
@@ -147,10 +149,10 @@ class Term:
         try:
             if self._may_be_ours:
                 try:
-                    await self._release()
+                    await self._release(budget)
                 except asyncio.CancelledError:
                     # What was cut in mid-air is sent again, to its end: a release may be repeated.
-                    await finish(self._release())
+                    await finish(self._release(budget))
                     raise
         finally:
             try:
@@ -159,14 +161,16 @@ class Term:
                 self._end()
                 self._closed.set_result(None)
 
-    async def _release(self) -> None:
-        now, options = clock.now(), self._options
-        keep = max(0.0, options.min_hold_time - (now - self.grant.sent_at))
-        if self.loss_reason is None or self._machine.deadline > now:
-            budget = Budget(2 * options.request_timeout, options.request_timeout)
-        else:
-            # Most likely it is no longer ours: worth one try, not a long wait.
-            budget = Budget(options.renewal_budget, options.renewal_budget)
+    def _release_budget(self, now: float) -> Budget:
+        """Two requests' time; after a loss no longer than the seat would take to free itself."""
+        options = self._options
+        total = 2 * options.request_timeout
+        if not self._machine.held(now):
+            total = min(total, max(options.renewal_budget, self._machine.deadline - now))
+        return Budget(total, options.request_timeout)
+
+    async def _release(self, budget: Budget) -> None:
+        keep = max(0.0, self._options.min_hold_time - (clock.now() - self.grant.sent_at))
         try:
             answer = await self._office.store.release(self.claim, self.grant, keep, budget)
         except Exception as error:  # noqa: BLE001 - no failed release replaces the outcome

@@ -1,36 +1,50 @@
 """What an error of redis-py means for a request: send it again, wait for better times, or give up.
 
-Pure. Source: https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors (the word
-in front of a server's error is its kind).
+Pure. The word in front of a server's error is its kind; redis-py makes classes of some kinds and then
+drops the word, and a server before 7.0 hides it behind the name of the script.
+Source: https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors
 """
+
+import re
+from typing import Final
 
 from redis import exceptions as redis_errors
 
-_BROKEN_FOR_GOOD = (redis_errors.AuthenticationError, redis_errors.AuthorizationError)
-_ELSEWHERE = (
-    redis_errors.ReadOnlyError,
-    redis_errors.MasterDownError,
-    redis_errors.ClusterDownError,
-    redis_errors.TryAgainError,
-)
-# Kinds that redis-py has no class for, so that the word still stands in front of the message.
-_PASSING_WORDS = ("MISCONF", "NOREPLICAS", "BUSY", "UNBLOCKED")
+_FOR_GOOD: Final = (redis_errors.AuthenticationError, redis_errors.AuthorizationError)
+_CLASSES: Final = {
+    redis_errors.ReadOnlyError: "READONLY",
+    redis_errors.MasterDownError: "MASTERDOWN",
+    redis_errors.ClusterDownError: "CLUSTERDOWN",
+    redis_errors.TryAgainError: "TRYAGAIN",
+    redis_errors.OutOfMemoryError: "OOM",
+    redis_errors.BusyLoadingError: "LOADING",
+}
+_WORD: Final = re.compile(r"(?:^|: -)([A-Z]+)\b")
+_WRONG_SERVER: Final = frozenset({"READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "LOADING"})
+_PASSING: Final = _WRONG_SERVER | {"OOM", "MISCONF", "NOREPLICAS", "BUSY", "UNBLOCKED"}
+
+
+def wrong_server(error: BaseException) -> bool:
+    """Whether the server that answered is not, or not now, the one to talk to."""
+    return _kind(error) in _WRONG_SERVER
 
 
 def worth_sending_again(error: BaseException) -> bool:
     """Whether the same request may well succeed on a fresh connection, within the same call."""
-    if isinstance(error, _BROKEN_FOR_GOOD):
+    if isinstance(error, _FOR_GOOD):
         return False
-    return isinstance(error, (redis_errors.ConnectionError, redis_errors.TimeoutError, *_ELSEWHERE))
-
-
-def wrong_server(error: object) -> bool:
-    """Whether the server that answered is not, or not now, the one to talk to."""
-    return isinstance(error, (*_ELSEWHERE, redis_errors.BusyLoadingError))
+    broken = isinstance(error, redis_errors.ConnectionError | redis_errors.TimeoutError)
+    return broken or wrong_server(error)
 
 
 def passing(error: BaseException) -> bool:
     """Whether time may heal it; not wrong credentials, missing rights or a wrong type."""
-    if worth_sending_again(error) or isinstance(error, redis_errors.OutOfMemoryError):
-        return True
-    return isinstance(error, redis_errors.ResponseError) and str(error).startswith(_PASSING_WORDS)
+    return worth_sending_again(error) or _kind(error) in _PASSING
+
+
+def _kind(error: BaseException) -> str:
+    for its_class, kind in _CLASSES.items():
+        if isinstance(error, its_class):
+            return kind
+    found = _WORD.search(str(error)) if isinstance(error, redis_errors.ResponseError) else None
+    return found[1] if found else ""

@@ -1,0 +1,55 @@
+"""How much is measured: for figures to quote, for a quick look, and to see that it runs at all."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """The sizes of one run."""
+
+    lone_rounds: int
+    lone_cycles: int
+    crowd_rounds: int
+    crowd: int
+    """Elections at once."""
+    held: int
+    """Leases held."""
+    lease_time: float
+    periods: int
+    """Renewal periods (a third of `lease_time`) over which the holder is watched."""
+    imports: int
+
+
+FULL = Counts(
+    lone_rounds=100,
+    lone_cycles=50,
+    crowd_rounds=15,
+    crowd=1000,
+    held=5000,
+    lease_time=30.0,
+    periods=3,
+    imports=31,
+)
+
+# As many renewals per second as above, by fewer leases with a shorter time.
+QUICK = Counts(
+    lone_rounds=30,
+    lone_cycles=20,
+    crowd_rounds=4,
+    crowd=1000,
+    held=1000,
+    lease_time=6.0,
+    periods=2,
+    imports=9,
+)
+
+SMOKE = Counts(
+    lone_rounds=2,
+    lone_cycles=2,
+    crowd_rounds=1,
+    crowd=20,
+    held=20,
+    lease_time=0.9,
+    periods=2,
+    imports=1,
+)

@@ -164,8 +164,8 @@ class LeaseMachine:
 
     def __init__(self, options: LeaderOptions, *, sent_at: float, ttl: float) -> None:
         self._options = options
-        self.phase = Phase.HELD
-        self.deadline = -math.inf
+        self.phase: Phase = Phase.HELD
+        self.deadline: float = -math.inf
         self._failures = 0
         self._renew_until = math.inf
         self._max_hold_at = (

@@ -5,18 +5,35 @@ caller reaches it; the caller's cancellation is handed on when the work has ende
 """
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 import anyio
 
 T = TypeVar("T")
 
+TRIES: Final = 3
 
-async def finish(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end, whoever cancels the caller; then hand the cancellation on."""
-    task = asyncio.get_running_loop().create_task(work, name="incumbent clean-up")
-    await outlast(task)
+
+async def finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run ``work()`` to its end, whoever cancels the caller; then hand the cancellation on.
+
+    A program that ends cancels *every* task, ours too: then the work, which must bear to be
+    repeated, begins anew.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    tries = 0
+    while True:
+        task = asyncio.get_running_loop().create_task(work(), name="incumbent clean-up")
+        try:
+            await outlast(task)
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+        tries += 1
+        if not task.cancelled() or tries == TRIES:
+            break
+    if cancelled is not None:
+        raise cancelled
     return task.result()
 
 

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kit.servers import Server
 from redis.asyncio import Redis
 
 from incumbent import LeaderElector
+from kit.servers import Server
 
 README = Path(__file__).parents[2] / "README.md"
 

@@ -7,6 +7,7 @@ import asyncio
 import math
 import random
 import secrets
+from functools import partial
 from typing import Final, NamedTuple
 
 from incumbent import clock, events
@@ -62,10 +63,10 @@ class Candidacy:
         seats: int,
         leader_id: str,
     ) -> None:
-        self.options = options
-        self.election = election
-        self.seats = seats
-        self.leader_id = leader_id
+        self.options: LeaderOptions = options
+        self.election: str = election
+        self.seats: int = seats
+        self.leader_id: str = leader_id
         self.skipped: Skipped | None = None
         self._office = office
         self._term: Term | None = None
@@ -111,7 +112,7 @@ class Candidacy:
                 return answer
             if clock.now() < valid_until(answer.sent_at, answer.ttl):
                 return self._take(claim, answer)
-            await finish(store.leave(claim, Budget(timeout, timeout)))
+            await finish(partial(store.leave, claim, Budget(timeout, timeout)))
             if clock.now() >= end:
                 raise TimeoutError(f"{self.election!r}: the server answers too late for lease_time")
 

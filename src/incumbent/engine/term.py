@@ -9,6 +9,7 @@ import math
 import os
 import random
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 
@@ -47,8 +48,8 @@ class Term:
     def __init__(
         self, office: "Office[Term]", options: LeaderOptions, claim: Claim, grant: Grant
     ) -> None:
-        self.claim = claim
-        self.grant = grant
+        self.claim: Claim = claim
+        self.grant: Grant = grant
         self.loss_reason: LossReason | None = None
         self._office = office
         self._options = options
@@ -152,7 +153,7 @@ class Term:
                     await self._release(budget)
                 except asyncio.CancelledError:
                     # What was cut in mid-air is sent again, to its end: a release may be repeated.
-                    await finish(self._release(budget))
+                    await finish(partial(self._release, budget))
                     raise
         finally:
             try:

@@ -1,6 +1,6 @@
 """What an error of redis-py means for a request: send it again, wait for better times, or give up.
 
-Pure. The word in front of a server's error is its kind; redis-py makes classes of some kinds and then
+Pure. The word in front of a server's error is its kind; redis-py makes classes of some and then
 drops the word, and a server before 7.0 hides it behind the name of the script.
 Source: https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors
 """

@@ -22,6 +22,8 @@ class Script:
     name: str
     text: bytes = field(repr=False)
     sha: bytes = field(repr=False)
+    seldom: bool
+    """So seldom run that the server will hardly have it in its cache: sent as text at once."""
 
     def by_digest(self, keys: Sequence[bytes], args: Sequence[bytes]) -> Command:
         """The command that runs the script if the server has it in its cache."""
@@ -32,13 +34,15 @@ class Script:
         return (b"EVAL", self.text, b"%d" % len(keys), *keys, *args)
 
 
-def _load(name: str) -> Script:
+def _load(name: str, *, seldom: bool = False) -> Script:
     text = _PRELUDE + (_FOLDER / f"{name}.lua").read_bytes()
-    return Script(name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+    return Script(
+        name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode(), seldom
+    )
 
 
 ACQUIRE: Final = _load("acquire")
 EXTEND: Final = _load("extend")
 RELEASE: Final = _load("release")
-LEAVE: Final = _load("leave")
+LEAVE: Final = _load("leave", seldom=True)
 STATE: Final = _load("state")

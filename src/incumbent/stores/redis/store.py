@@ -9,6 +9,7 @@ import os
 import random
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -58,7 +59,7 @@ class RedisStore:
             )
         except BaseException:
             if request.unanswered:
-                await finish(self._leave_quietly(claim, cleaning))
+                await finish(partial(self._leave_quietly, claim, cleaning))
             raise
         if reply[0] == b"granted":
             _, seat, fence, since, ttl = reply
@@ -138,12 +139,14 @@ class RedisStore:
         for attempt in count():
             within = min(budget.each, deadline - clock.now())
             try:
-                try:
-                    request.command = script.by_digest(keys, args)
-                    return await self._send(request, within)
-                except redis_errors.NoScriptError:
-                    request.command = script.by_text(keys, args)
-                    return await self._send(request, within)
+                if not script.seldom:
+                    try:
+                        request.command = script.by_digest(keys, args)
+                        return await self._send(request, within)
+                    except redis_errors.NoScriptError:
+                        pass
+                request.command = script.by_text(keys, args)
+                return await self._send(request, within)
             except redis_errors.RedisError as error:
                 pause = (
                     min(0.25, 0.01 * 2 ** (attempt - 1)) * (0.5 + random.random() / 2)

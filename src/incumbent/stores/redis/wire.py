@@ -40,9 +40,9 @@ class Request:
 
     def __init__(self) -> None:
         self.command: Command = ()
-        self.unanswered = 0
-        self.sent_at = 0.0
-        self.overdue_at = 0.0
+        self.unanswered: int = 0
+        self.sent_at: float = 0.0
+        self.overdue_at: float = 0.0
         self.answer: asyncio.Future[Reply] | None = None
 
 
@@ -53,11 +53,11 @@ class Wire:
         self._pool = pool
         self._connection: AbstractConnection | None = None
         self._set_aside: tuple[Retry, float | None] | None = None
-        self.busy = False
+        self.busy: bool = False
         self._queue: list[Request] = []
         self._sender: asyncio.Task[None] | None = None
         self._sending = False
-        self.retired = False
+        self.retired: bool = False
 
     async def send(self, request: Request, within: float) -> Reply:
         """Send `request` once and return the server's answer.
@@ -79,7 +79,7 @@ class Wire:
             ) from None
         finally:
             if self.retired and not self.busy:
-                await finish(self._give_back())
+                await finish(self._give_back)
         if isinstance(reply, Exception):
             raise reply
         return reply
@@ -87,7 +87,7 @@ class Wire:
     async def retire(self) -> None:
         """Use an idle wire no more: its connection goes back to the pool."""
         self.retired = True
-        await finish(self._give_back())
+        await finish(self._give_back)
 
     async def drop(self) -> None:
         """Retire at once, as an answer is overdue: what is under way or queued gets an error."""

@@ -1,0 +1,236 @@
+"""P4, P9: cancelled at each suspension point in turn, nothing is left and nothing is swallowed.
+
+Each run has a fresh elector, client and election; the k-th run is struck at its k-th suspension,
+until a run ends before it comes to be struck.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from cancellation import ways
+from cancellation.stage import ENTRIES, Action, Entry, Theatre, enter, nothing
+from cancellation.ways import FOUR, HARDER, Ending, Way
+from incumbent import LeaderElector, NotElectedError, current_lease
+
+MOST = 300
+Record = Callable[[str, object], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """What the election is like when the candidate comes."""
+
+    cold: bool = False
+    wait_time: float = 0.0
+    held_for: float = 0.0
+
+    @property
+    def wins(self) -> bool:
+        """Whether the candidate is elected when nobody cancels it."""
+        return self.held_for <= self.wait_time
+
+
+PLOTS = {
+    "free": Plot(),
+    "free, cold": Plot(cold=True),
+    "held": Plot(held_for=60),
+    "held, cold": Plot(held_for=60, cold=True),
+    "waits in vain": Plot(held_for=60, wait_time=0.02),
+    "waits in vain, cold": Plot(held_for=60, wait_time=0.02, cold=True),
+    "waits and wins": Plot(held_for=0.01, wait_time=5),
+    "waits and wins, cold": Plot(held_for=0.02, wait_time=5, cold=True),
+}
+WINS = {name: plot for name, plot in PLOTS.items() if plot.wins}
+
+
+async def strike_each(
+    theatre: Theatre, entry: Entry, plot: Plot, way: Way, *, late: bool = False
+) -> list[str]:
+    """Strike a run at each of its suspensions in turn; where these were."""
+    for at in range(1, MOST):
+        ending = await strike(theatre, entry, plot, way, at, late=late)
+        if not ending.stepped.struck:
+            return ending.stepped.places
+    raise AssertionError(f"{MOST} suspensions and no end")
+
+
+async def strike(
+    theatre: Theatre, entry: Entry, plot: Plot, way: Way, at: int, *, late: bool = False
+) -> Ending:
+    """One run, struck at its suspension number `at`, and all that must hold after it."""
+    stage = await theatre.stage(cold=plot.cold, wait_time=plot.wait_time)
+    if plot.held_for:
+        stage.occupy(plot.held_for)
+    action = Action(shielded=way is ways.by_scope)
+    ending = await asyncio.create_task(way(partial(stage.enter, entry, action), at, late=late))
+    if ending.stepped.struck:
+        assert ending.cancelled, f"swallowed at {ending.stepped.places[-1]}: {ending}"
+        assert ending.stepped.hit or action.began, "only the action's own shield keeps it off"
+    else:
+        _as_if_nothing_had_been(ending, entry, plot)
+    if action.cancelled and way not in HARDER.values():
+        assert action.cleaned, "an await in the action's own cleanup was cut"
+        assert action.held_to_the_end, "no lease any more for the action's own cleanup"
+    await stage.empty()
+    return ending
+
+
+def _as_if_nothing_had_been(ending: Ending, entry: Entry, plot: Plot) -> None:
+    if plot.wins:
+        assert ending.value == "done", ending.error
+    elif entry == "lead":
+        assert isinstance(ending.error, NotElectedError)
+    else:
+        assert ending.value is None
+        assert ending.error is None
+
+
+@pytest.mark.parametrize("way", FOUR.values(), ids=FOUR)
+@pytest.mark.parametrize("entry", ENTRIES)
+async def test_p4_at_each_point(
+    theatre: Theatre, entry: Entry, way: Way, record_property: Record
+) -> None:
+    """Cancelled while it waits there, each call leaves nothing: free, held, waiting, cold, warm."""
+    points = 0
+    for name, plot in (WINS if entry == "campaign" else PLOTS).items():
+        places = await strike_each(theatre, entry, plot, way)
+        assert places, name
+        points += len(places)
+    record_property("points", points)
+
+
+@pytest.mark.parametrize("way", FOUR.values(), ids=FOUR)
+@pytest.mark.parametrize("entry", ["run_if_leader", "lead"])
+async def test_p4_at_each_point_too_late(
+    theatre: Theatre, entry: Entry, way: Way, record_property: Record
+) -> None:
+    """Cancelled when what it waits for has just come, the call leaves nothing all the same."""
+    points = 0
+    for plot in WINS.values():
+        points += len(await strike_each(theatre, entry, plot, way, late=True))
+    record_property("points", points)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
+@pytest.mark.parametrize("way", HARDER.values(), ids=HARDER)
+async def test_p4_at_each_point_harder(
+    theatre: Theatre, way: Way, late: bool, record_property: Record
+) -> None:
+    """Cancelled over and over, or with every task of ours as at a shutdown: nothing is left."""
+    points = 0
+    for name in ("free", "free, cold", "waits and wins, cold"):
+        points += len(await strike_each(theatre, "run_if_leader", PLOTS[name], way, late=late))
+    record_property("points", points)
+
+
+@pytest.mark.parametrize("way", FOUR.values(), ids=FOUR)
+async def test_p4_campaign_that_stands_by(theatre: Theatre, way: Way) -> None:
+    """Cancelled in its first try, in its first pause or in its second try, a campaign is gone."""
+    for cold in (False, True):
+        places: list[str] = []
+        at = 0
+        while places.count("Candidacy.enter") < 2:
+            at += 1
+            ending = await strike(theatre, "campaign", Plot(held_for=60, cold=cold), way, at)
+            assert ending.stepped.struck
+            places = [place.partition(":")[0] for place in ending.stepped.places]
+
+
+@pytest.mark.parametrize("way", FOUR.values(), ids=FOUR)
+async def test_p4_at_each_point_of_the_lease(
+    theatre: Theatre, way: Way, record_property: Record
+) -> None:
+    """Cancelled in `extend`, `state` or an early `release`, the block leaves nothing."""
+
+    class Busy(Action):
+        async def body(self) -> None:
+            lease = current_lease()
+            assert lease is not None
+            assert await lease.extend(20)
+            assert len((await stage.elector.state(stage.name)).leaders) == 1
+            await lease.release()
+            await asyncio.sleep(0)
+            assert not lease.held
+
+    points = 0
+    for cold in (False, True):
+        for at in range(1, MOST):
+            stage = await theatre.stage(cold=cold)
+            action = Busy(shielded=way is ways.by_scope)
+            work = partial(stage.enter, "lead", action)
+            ending = await asyncio.create_task(way(work, at))
+            assert ending.cancelled or not ending.stepped.hit
+            assert action.cleaned or not action.cancelled
+            await stage.empty()
+            if not ending.stepped.struck:
+                assert ending.value == "done"
+                points += len(ending.stepped.places)
+                break
+    record_property("points", points)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
+@pytest.mark.parametrize("way", (FOUR | HARDER).values(), ids=FOUR | HARDER)
+async def test_p4_at_each_point_of_aclose(
+    theatre: Theatre, way: Way, late: bool, record_property: Record
+) -> None:
+    """Cancelled while it closes, an elector has given everything back all the same."""
+    points = 0
+    for at in range(1, MOST):
+        stage = await theatre.stage(cold=False)
+        ending = await asyncio.create_task(way(stage.elector.aclose, at, late=late))
+        assert ending.cancelled == ending.stepped.struck
+        await stage.close()
+        if not ending.stepped.struck:
+            points = len(ending.stepped.places)
+            break
+    record_property("points", points)
+
+
+@pytest.mark.parametrize("way", FOUR.values(), ids=FOUR)
+async def test_p4_at_each_point_of_a_life(
+    theatre: Theatre, way: Way, record_property: Record
+) -> None:
+    """Cancelled anywhere in ``async with elector``, with others under way: nothing is left."""
+
+    async def life(elector: LeaderElector, name: str, action: Action) -> Any:
+        async with elector, elector.using(wait_time=1) as sibling:
+            return await enter(sibling, "run_if_leader", name, action)
+
+    points = 0
+    for at in range(1, MOST):
+        stage = await theatre.stage(cold=True)
+        action = Action(shielded=way is ways.by_scope)
+        ending = await asyncio.create_task(
+            way(partial(life, stage.elector, stage.name, action), at)
+        )
+        assert ending.cancelled == ending.stepped.struck
+        await stage.empty(lent=0)
+        if not ending.stepped.struck:
+            assert ending.value == "done"
+            points = len(ending.stepped.places)
+            break
+    record_property("points", points)
+
+
+async def test_p4_many_at_once(theatre: Theatre) -> None:
+    """Of twenty calls that share one connection, those cancelled leave nothing, the rest succeed."""
+    for at in range(1, MOST):
+        stage = await theatre.stage(cold=True)
+        names = [f"{stage.name}-{number}" for number in range(20)]
+        async with asyncio.TaskGroup() as group:
+            others = [
+                group.create_task(stage.elector.run_if_leader(name, nothing)) for name in names
+            ]
+            work = partial(stage.enter, "run_if_leader", Action())
+            ending = await group.create_task(ways.by_task(work, at, late=bool(at % 2)))
+        assert [other.result() for other in others] == ["done"] * len(names)
+        assert ending.cancelled == ending.stepped.struck
+        await stage.empty()
+        if not ending.stepped.struck:
+            break

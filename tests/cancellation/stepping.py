@@ -43,6 +43,9 @@ class Stepped(Generic[T]):
         """Strikes that arrived at the very suspension at which they were made."""
         self.places: list[str] = []
         """Where the coroutine was at each suspension: the innermost line of the library."""
+        self.value: T | None = None
+        self.error: BaseException | None = None
+        """What came out of the coroutine in the end."""
         self._work = work
         self._at = at
         self._strike = strike
@@ -54,7 +57,20 @@ class Stepped(Generic[T]):
         """Whether there was a suspension with that number."""
         return self.strikes > 0
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether a cancellation came out of the coroutine."""
+        return isinstance(self.error, asyncio.CancelledError)
+
     def __await__(self) -> Generator[Any, None, T]:
+        try:
+            self.value = yield from self._steps()
+        except BaseException as error:
+            self.error = error
+            raise
+        return self.value
+
+    def _steps(self) -> Generator[Any, None, T]:
         steps = self._work.__await__()
         resume: Callable[[], Any] = partial(next, steps)
         while True:
@@ -101,7 +117,7 @@ def _passed(awaited: Any) -> Generator[Any, None, BaseException | None]:
     """Wait for what the coroutine waits for, as its task would have done."""
     try:
         yield awaited
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - whatever it is goes on into the coroutine
         return error
     return None
 

@@ -14,7 +14,8 @@ import pytest
 
 from cancellation import ways
 from cancellation.stage import ENTRIES, Action, Entry, Theatre, enter, nothing
-from cancellation.ways import FOUR, HARDER, Ending, Way
+from cancellation.stepping import Stepped
+from cancellation.ways import FOUR, HARDER, Way
 from incumbent import LeaderElector, NotElectedError, current_lease
 
 MOST = 300
@@ -53,41 +54,41 @@ async def strike_each(
 ) -> list[str]:
     """Strike a run at each of its suspensions in turn; where these were."""
     for at in range(1, MOST):
-        ending = await strike(theatre, entry, plot, way, at, late=late)
-        if not ending.stepped.struck:
-            return ending.stepped.places
+        run = await strike(theatre, entry, plot, way, at, late=late)
+        if not run.struck:
+            return run.places
     raise AssertionError(f"{MOST} suspensions and no end")
 
 
 async def strike(
     theatre: Theatre, entry: Entry, plot: Plot, way: Way, at: int, *, late: bool = False
-) -> Ending:
+) -> Stepped[Any]:
     """One run, struck at its suspension number `at`, and all that must hold after it."""
     stage = await theatre.stage(cold=plot.cold, wait_time=plot.wait_time)
     if plot.held_for:
         stage.occupy(plot.held_for)
     action = Action(shielded=way is ways.by_scope)
-    ending = await asyncio.create_task(way(partial(stage.enter, entry, action), at, late=late))
-    if ending.stepped.struck:
-        assert ending.cancelled, f"swallowed at {ending.stepped.places[-1]}: {ending}"
-        assert ending.stepped.hit or action.began, "only the action's own shield keeps it off"
+    run = await asyncio.create_task(way(partial(stage.enter, entry, action), at, late=late))
+    if run.struck:
+        assert run.cancelled, f"swallowed at {run.places[-1]}: {run}"
+        assert run.hit or action.began, "only the action's own shield keeps it off"
     else:
-        _as_if_nothing_had_been(ending, entry, plot)
+        _as_if_nothing_had_been(run, entry, plot)
     if action.cancelled and way not in HARDER.values():
         assert action.cleaned, "an await in the action's own cleanup was cut"
         assert action.held_to_the_end, "no lease any more for the action's own cleanup"
     await stage.empty()
-    return ending
+    return run
 
 
-def _as_if_nothing_had_been(ending: Ending, entry: Entry, plot: Plot) -> None:
+def _as_if_nothing_had_been(run: Stepped[Any], entry: Entry, plot: Plot) -> None:
     if plot.wins:
-        assert ending.value == "done", ending.error
+        assert run.value == "done", run.error
     elif entry == "lead":
-        assert isinstance(ending.error, NotElectedError)
+        assert isinstance(run.error, NotElectedError)
     else:
-        assert ending.value is None
-        assert ending.error is None
+        assert run.value is None
+        assert run.error is None
 
 
 @pytest.mark.parametrize("way", FOUR.values(), ids=FOUR)
@@ -136,9 +137,9 @@ async def test_p4_campaign_that_stands_by(theatre: Theatre, way: Way) -> None:
         at = 0
         while places.count("Candidacy.enter") < 2:
             at += 1
-            ending = await strike(theatre, "campaign", Plot(held_for=60, cold=cold), way, at)
-            assert ending.stepped.struck
-            places = [place.partition(":")[0] for place in ending.stepped.places]
+            run = await strike(theatre, "campaign", Plot(held_for=60, cold=cold), way, at)
+            assert run.struck
+            places = [place.partition(":")[0] for place in run.places]
 
 
 @pytest.mark.parametrize("way", FOUR.values(), ids=FOUR)
@@ -163,13 +164,13 @@ async def test_p4_at_each_point_of_the_lease(
             stage = await theatre.stage(cold=cold)
             action = Busy(shielded=way is ways.by_scope)
             work = partial(stage.enter, "lead", action)
-            ending = await asyncio.create_task(way(work, at))
-            assert ending.cancelled or not ending.stepped.hit
+            run = await asyncio.create_task(way(work, at))
+            assert run.cancelled or not run.hit
             assert action.cleaned or not action.cancelled
             await stage.empty()
-            if not ending.stepped.struck:
-                assert ending.value == "done"
-                points += len(ending.stepped.places)
+            if not run.struck:
+                assert run.value == "done"
+                points += len(run.places)
                 break
     record_property("points", points)
 
@@ -183,11 +184,11 @@ async def test_p4_at_each_point_of_aclose(
     points = 0
     for at in range(1, MOST):
         stage = await theatre.stage(cold=False)
-        ending = await asyncio.create_task(way(stage.elector.aclose, at, late=late))
-        assert ending.cancelled == ending.stepped.struck
+        run = await asyncio.create_task(way(stage.elector.aclose, at, late=late))
+        assert run.cancelled == run.struck
         await stage.close()
-        if not ending.stepped.struck:
-            points = len(ending.stepped.places)
+        if not run.struck:
+            points = len(run.places)
             break
     record_property("points", points)
 
@@ -206,20 +207,18 @@ async def test_p4_at_each_point_of_a_life(
     for at in range(1, MOST):
         stage = await theatre.stage(cold=True)
         action = Action(shielded=way is ways.by_scope)
-        ending = await asyncio.create_task(
-            way(partial(life, stage.elector, stage.name, action), at)
-        )
-        assert ending.cancelled == ending.stepped.struck
+        run = await asyncio.create_task(way(partial(life, stage.elector, stage.name, action), at))
+        assert run.cancelled == run.struck
         await stage.empty(lent=0)
-        if not ending.stepped.struck:
-            assert ending.value == "done"
-            points = len(ending.stepped.places)
+        if not run.struck:
+            assert run.value == "done"
+            points = len(run.places)
             break
     record_property("points", points)
 
 
 async def test_p4_many_at_once(theatre: Theatre) -> None:
-    """Of twenty calls that share one connection, those cancelled leave nothing, the rest succeed."""
+    """Of calls that share one connection, the cancelled one leaves nothing, the rest succeed."""
     for at in range(1, MOST):
         stage = await theatre.stage(cold=True)
         names = [f"{stage.name}-{number}" for number in range(20)]
@@ -228,9 +227,9 @@ async def test_p4_many_at_once(theatre: Theatre) -> None:
                 group.create_task(stage.elector.run_if_leader(name, nothing)) for name in names
             ]
             work = partial(stage.enter, "run_if_leader", Action())
-            ending = await group.create_task(ways.by_task(work, at, late=bool(at % 2)))
+            run = await group.create_task(ways.by_task(work, at, late=bool(at % 2)))
         assert [other.result() for other in others] == ["done"] * len(names)
-        assert ending.cancelled == ending.stepped.struck
+        assert run.cancelled == run.struck
         await stage.empty()
-        if not ending.stepped.struck:
+        if not run.struck:
             break

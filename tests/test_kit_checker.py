@@ -145,6 +145,7 @@ def test_idle_to_the_end_of_the_run() -> None:
         ([("paused", 3), ("resumed", 8)], 2.0),
         ([("cut", 5), ("restored", 9)], 1.0),
         ([("cut", 3), ("paused", 4), ("restored", 5), ("resumed", 9)], 1.0),
+        ([("cut", 3), ("cut", 4), ("restored", 5), ("restored", 9)], 1.0),
         ([("paused", 3)], 0.0),
         ([("paused", 1), ("resumed", 2)], 6.0),
     ],

@@ -11,6 +11,7 @@ from kit import chaos, faults
 from kit.checker import check
 from kit.crew import Crew, Member
 from kit.faults import Storm
+from kit.fixtures import StartServer
 from kit.register import check_register
 from kit.servers import Server
 from kit.waiting import wait_until
@@ -115,9 +116,9 @@ async def test_a_storm_repeats_by_its_seed(tmp_path: Path, monkeypatch: pytest.M
     assert len(first) == 10
 
 
-async def test_ten_seconds_of_chaos(own_server: Server, tmp_path: Path) -> None:
+async def test_ten_seconds_of_chaos(start_server: StartServer, tmp_path: Path) -> None:
     """P1, P2, P7: under kills, freezes and a bad network there is one holder at a time."""
-    outcome = await chaos.run(own_server, tmp_path, seconds=10, seed=7)
+    outcome = await chaos.run(start_server(aof=True), tmp_path, seconds=10, seed=7)
     print(outcome)
     outcome.assert_sound()
     assert outcome.sound

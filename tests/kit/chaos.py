@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kit.checker import Report, check
 from kit.crew import Crew
@@ -22,6 +23,8 @@ from kit.servers import KINDS, Server
 
 IDLE_BEYOND_LEASE = 0.5  # seconds: a free election is taken within the lease time plus this
 SETTLE = 0.25  # seconds that a candidate may need to notice that its network is back
+
+SHOWN = 20  # findings; a broken promise breaks often
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,7 @@ class Outcome:
         lines = [
             f"{self.seconds:g} s, seed {self.seed}, lease time {self.lease_time:g} s",
             *(f"  {name:<17}{value}" for name, value in rows.items()),
-            *(f"! {finding}" for finding in (*report.violations, *log.stale)),
+            *(f"! {finding}" for finding in (*report.violations, *log.stale)[:SHOWN]),
             *([f"! idle: {report.idle_detail}"] if report.longest_idle > self.max_idle else []),
             "sound" if self.sound else "BROKEN",
         ]
@@ -86,8 +89,12 @@ async def run(
     lease_time: float = 0.8,
     size: int = 4,
 ) -> Outcome:
-    """One storm over one crew on `server`; all processes have ended when it returns."""
-    plan = {"options": {"lease_time": lease_time}, "client": {"socket_timeout": lease_time}}
+    """One storm over one crew; all its processes have ended when it returns.
+
+    The server must have `aof=True`: it is killed as well, and P1 asks that the data survive.
+    """
+    plan: dict[str, Any] = {"hold": (0.05, 2 * lease_time)}
+    plan |= {"options": {"lease_time": lease_time}, "client": {"socket_timeout": lease_time}}
     crew = Crew(server, folder, size=size, seed=seed, plan=plan)
     async with crew:
         await crew.all_standing()
@@ -124,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--server", choices=KINDS, default=KINDS[0], help="kind of server")
     parser.add_argument("--keep", type=Path, help="a folder for the records and logs")
     given = parser.parse_args(arguments)
-    with Server(given.server) as server, tempfile.TemporaryDirectory() as scratch:
+    with Server(given.server, aof=True) as server, tempfile.TemporaryDirectory() as scratch:
         folder = given.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         outcome = asyncio.run(

@@ -23,7 +23,8 @@ from itertools import pairwise
 from kit.records import Record
 
 _ENDS = frozenset({"stopped", "lost"})
-_UNABLE = {"paused": "resumed", "cut": "restored"}
+_HINDERS = frozenset({"paused", "cut"})
+_RECOVERS = frozenset({"resumed", "restored"})
 _LEAVES = frozenset({"elected", "away", "killed", "stopped", "lost"})
 
 
@@ -229,21 +230,20 @@ def able_spans(history: Sequence[Record], until: float, settle: float) -> list[t
 
 
 def _able(life: Sequence[Record], until: float, settle: float) -> Iterable[Span]:
-    standing, hindered, since = False, set[str](), math.nan
-    recovers = {end: start for start, end in _UNABLE.items()}
+    standing, hindered, since = False, 0, math.nan  # faults may overlap: they are counted
     for record in life:
         was_able = standing and not hindered
         if record.kind == "standing":
             standing = True
         elif record.kind in _LEAVES:
             standing = False
-        elif record.kind in _UNABLE:
-            hindered.add(record.kind)
-        elif record.kind in recovers:
-            hindered.discard(recovers[record.kind])
+        elif record.kind in _HINDERS:
+            hindered += 1
+        elif record.kind in _RECOVERS:
+            hindered -= 1
         able = standing and not hindered
         if able and not was_able:
-            since = record.at + (settle if record.kind in recovers else 0.0)
+            since = record.at + (settle if record.kind in _RECOVERS else 0.0)
         elif was_able and not able and record.at > since:
             yield since, record.at
     if standing and not hindered and until > since:

@@ -9,8 +9,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -69,6 +69,7 @@ class Crew:
         self.seed = seed
         self.size = size
         self.members: list[Member] = []
+        self.server_in_hand = asyncio.Lock()  # for who does something to the server itself
         self._plan = dict(plan or {})
         self._stack = AsyncExitStack()
 
@@ -141,6 +142,10 @@ class Crew:
         self._note(member, "cut")
         member.proxy.cut(refuse=refuse)
 
+    def hinder(self, member: Member) -> None:
+        """For the records: what is done to its proxy next keeps it from leading until `restore`."""
+        self._note(member, "cut")
+
     def silence(self, member: Member, *, requests: bool = False) -> None:
         """Its connections stay, and nothing comes through until `restore`."""
         self._note(member, "cut")
@@ -151,10 +156,22 @@ class Crew:
         await member.proxy.restore()
         self._note(member, "restored")
 
+    @contextmanager
+    def all_cut(self) -> Iterator[None]:
+        """For the records: the server itself is out of reach, for everybody."""
+        for member in self.members:
+            self._note(member, "cut")
+        hit = [member.process for member in self.members]
+        yield
+        for process in hit:
+            self._note_for(process, "restored")
+
     # -- what can be asked -------------------------------------------------------------------
 
     def leader(self) -> Member | None:
         """Whose write the register accepted last; it may be gone by now."""
+        if self.server.paused or not self.server.running:
+            return None
         lines = self.server.cli("LRANGE", register.keys(self.election)[0], -1, -1)
         found = [each for each in self.members if lines and f'"{each.process}"' in lines[0]]
         return found[0] if found and found[0].running else None
@@ -212,9 +229,10 @@ class Crew:
         return member.child
 
     def _note(self, member: Member, kind: Kind) -> None:
-        self._recorder.write(
-            Record(process=member.process, kind=kind, at=now(), election=self.election)
-        )
+        self._note_for(member.process, kind)
+
+    def _note_for(self, process: str, kind: Kind) -> None:
+        self._recorder.write(Record(process=process, kind=kind, at=now(), election=self.election))
 
 
 async def _ended(child: subprocess.Popen[bytes]) -> int:

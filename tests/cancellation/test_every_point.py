@@ -71,7 +71,7 @@ async def strike(
     run = await asyncio.create_task(way(partial(stage.enter, entry, action), at, late=late))
     if run.struck:
         assert run.cancelled, f"swallowed at {run.places[-1]}: {run}"
-        assert run.hit or action.began, "only the action's own shield keeps it off"
+        assert run.seen or action.began, "only the action's own shield keeps it off"
     else:
         _as_if_nothing_had_been(run, entry, plot)
     if action.cancelled and way not in HARDER.values():
@@ -165,7 +165,7 @@ async def test_p4_at_each_point_of_the_lease(
             action = Busy(shielded=way is ways.by_scope)
             work = partial(stage.enter, "lead", action)
             run = await asyncio.create_task(way(work, at))
-            assert run.cancelled or not run.hit
+            assert run.cancelled or not run.seen
             assert action.cleaned or not action.cancelled
             await stage.empty()
             if not run.struck:

@@ -8,7 +8,7 @@ suspension and returns the `Stepped`. It asserts what belongs to the way itself:
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Container, Coroutine
 from typing import Any, Protocol
 
 import anyio
@@ -33,7 +33,7 @@ async def by_task(work: Work, at: int, *, late: bool = False) -> Stepped[Any]:
 
 async def by_task_again(work: Work, at: int, *, late: bool = False) -> Stepped[Any]:
     """``task.cancel()`` at that suspension and at every one after it."""
-    return await _directly(work, at, _this_task().cancel, late=late, again=True)
+    return await _directly(work, at, _this_task().cancel, late=late, again=range(1, 1000))
 
 
 async def by_everyone(work: Work, at: int, *, late: bool = False) -> Stepped[Any]:
@@ -41,9 +41,13 @@ async def by_everyone(work: Work, at: int, *, late: bool = False) -> Stepped[Any
     return await _directly(work, at, _cancel_but(asyncio.all_tasks()), late=late)
 
 
-async def by_everyone_twice(work: Work, at: int, *, late: bool = False) -> Stepped[Any]:
-    """The same, and once more at the next suspension: an impatient operator."""
-    return await _directly(work, at, _cancel_but(asyncio.all_tasks()), late=late, again=1)
+def by_everyone_twice(gap: int) -> Way:
+    """The same, and once more `gap` suspensions later: an impatient operator."""
+
+    async def way(work: Work, at: int, *, late: bool = False) -> Stepped[Any]:
+        return await _directly(work, at, _cancel_but(asyncio.all_tasks()), late=late, again=(gap,))
+
+    return way
 
 
 def _cancel_but(spared: "set[asyncio.Task[Any]]") -> Callable[[], None]:
@@ -57,7 +61,7 @@ def _cancel_but(spared: "set[asyncio.Task[Any]]") -> Callable[[], None]:
 
 
 async def _directly(
-    work: Work, at: int, strike: Callable[[], object], *, late: bool, again: int = 0
+    work: Work, at: int, strike: Callable[[], object], *, late: bool, again: Container[int] = ()
 ) -> Stepped[Any]:
     task = _this_task()
     stepped = Stepped(work(), at, strike, late=late, again=again)
@@ -171,6 +175,7 @@ FOUR: dict[str, Way] = {
 HARDER: dict[str, Way] = {
     "task.cancel again and again": by_task_again,
     "every task": by_everyone,
-    "every task, twice": by_everyone_twice,
+    "every task, twice": by_everyone_twice(1),
+    "every task, twice, with a gap": by_everyone_twice(3),
 }
 """What a program in trouble does: also the action's own cleanup is cut."""

@@ -93,7 +93,7 @@ async def test_a_storm_repeats_by_its_seed(tmp_path: Path, monkeypatch: pytest.M
             return None
 
     async def blow(seed: int) -> list[tuple[str, str]]:
-        crew = Still(Server(), tmp_path)
+        crew = Still(Server(), tmp_path)  # never started
         crew.members = [Member(place, None) for place in "abcd"]  # type: ignore[arg-type] # unused
         seen: list[tuple[str, str]] = []
         storm = Storm(crew, seconds=0.1, lease_time=1, seed=seed, pause=(0.001, 0.002))

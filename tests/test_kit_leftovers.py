@@ -18,19 +18,19 @@ from kit.waiting import wait_until
 TESTS = Path(__file__).parent
 
 
-def test_finds_keys_without_ttl_in_every_database(valkey: Server) -> None:
+def test_finds_keys_without_ttl_in_every_database(own_server: Server) -> None:
     """Of each type and database, below the prefix only, and none that has a TTL."""
-    assert keys_without_ttl(valkey) == []
-    valkey.cli("SET", "incumbent:fine", 1, "PX", 60_000)
-    valkey.cli("SET", "other", 1)
-    valkey.cli("HSET", "incumbent:{a}:seat:0", "token", "x")
-    valkey.cli("SELECT", 3)
-    valkey.cli("SADD", "incumbent:{b}:set", "x")
-    valkey.cli("SELECT", 0)
-    assert keys_without_ttl(valkey) == ["0/incumbent:{a}:seat:0", "3/incumbent:{b}:set"]
-    assert keys_without_ttl(valkey, ["nothing"]) == []
-    assert valkey.cli("GET", "other") == "1"  # still in database 0
-    valkey.cli("FLUSHALL")
+    assert keys_without_ttl(own_server) == []
+    own_server.cli("SET", "incumbent:fine", 1, "PX", 60_000)
+    own_server.cli("SET", "other", 1)
+    own_server.cli("HSET", "incumbent:{a}:seat:0", "token", "x")
+    own_server.cli("SELECT", 3)
+    own_server.cli("SADD", "incumbent:{b}:set", "x")
+    own_server.cli("SELECT", 0)
+    assert keys_without_ttl(own_server) == ["0/incumbent:{a}:seat:0", "3/incumbent:{b}:set"]
+    assert keys_without_ttl(own_server, ["nothing"]) == []
+    assert own_server.cli("GET", "other") == "1"  # still in database 0
+    own_server.cli("FLUSHALL")
 
 
 async def test_counts_connections(valkey: Server, make_client: MakeClient) -> None:

@@ -14,7 +14,7 @@ import redis.asyncio
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from kit.fixtures import MakeClient, MakeProxy
+from kit.fixtures import MakeClient, MakeProxy, StartServer
 from kit.leftovers import connections
 from kit.proxy import Proxy
 from kit.proxy_thread import ProxyThread
@@ -68,6 +68,16 @@ async def test_relays_and_counts(
     assert proxy.opened == 1
 
 
+async def test_password_and_database_of_its_target(
+    start_server: StartServer, make_proxy: MakeProxy, make_client: MakeClient
+) -> None:
+    """Its URL differs from the target's by the port alone."""
+    server = start_server(password="sesame")
+    proxy = await make_proxy(server)
+    assert proxy.url == server.url.replace(str(server.port), str(proxy.port))
+    assert await make_client(proxy).ping()
+
+
 @pytest.mark.parametrize("protocol", [2, 3])
 async def test_drops_exactly_one_reply(proxy: Proxy, connect: Connect, protocol: int) -> None:
     """The script ran on the server, its answer is lost, the next command is answered."""
@@ -83,13 +93,13 @@ async def test_drops_exactly_one_reply(proxy: Proxy, connect: Connect, protocol:
     assert proxy.dropped == 1
 
 
-async def test_a_dropped_reply_goes_as_a_whole(proxy: Proxy, valkey: Server) -> None:
+async def test_a_dropped_reply_goes_as_a_whole(own_server: Server, make_proxy: MakeProxy) -> None:
     """On one connection the bytes of the next reply follow, and nothing of the dropped one."""
-    valkey.cli("RPUSH", "kit:list", "a", "b", "c")
-    valkey.cli("EXPIRE", "kit:list", 60)
+    proxy = await make_proxy(own_server)
+    own_server.cli("RPUSH", "list", "a", "b", "c")
     reader, writer = await asyncio.open_connection(proxy.host, proxy.port)
     proxy.drop_replies(1)
-    writer.write(b"LRANGE kit:list 0 -1\r\nLLEN kit:list\r\nPING\r\n")
+    writer.write(b"LRANGE list 0 -1\r\nLLEN list\r\nPING\r\n")
     assert await reader.readexactly(11) == b":3\r\n+PONG\r\n"
     writer.close()
     await writer.wait_closed()

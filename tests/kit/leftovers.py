@@ -10,13 +10,6 @@ from typing import Any
 from kit.servers import Server
 
 TURNS = 5
-_LASTING = """
-local found = {}
-for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
-  if redis.call('PTTL', key) == -1 then found[#found + 1] = key end
-end
-return found
-"""
 
 
 def keys_without_ttl(server: Server, prefixes: Iterable[str] = ("incumbent",)) -> list[str]:
@@ -38,8 +31,12 @@ def keys_without_ttl(server: Server, prefixes: Iterable[str] = ("incumbent",)) -
 
 
 def _lasting(server: Server, prefixes: Iterable[str], database: str) -> list[str]:
-    keys = (key for prefix in prefixes for key in server.cli("EVAL", _LASTING, 0, f"{prefix}:*"))
-    return [f"{database}/{key}" for key in keys]
+    keys = [
+        key
+        for prefix in prefixes
+        for key in server.admin.scan_iter(match=f"{prefix}:*", count=1000)
+    ]
+    return [f"{database}/{key}" for key in keys if server.cli("PTTL", key) == -1]
 
 
 def connections(server: Server) -> list[dict[str, str]]:

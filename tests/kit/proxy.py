@@ -17,6 +17,7 @@ import struct
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, Self
+from urllib.parse import urlsplit, urlunsplit
 
 from kit.ports import free_port
 from kit.resp import Splitter, command_name, is_push
@@ -36,6 +37,11 @@ SUBSCRIBING = frozenset(f"{kind}{deed}SUBSCRIBE" for kind in ("", "P", "S") for 
 
 class Target(Protocol):
     """What a proxy stands before: a server, or another proxy."""
+
+    @property
+    def url(self) -> str:
+        """Where clients would reach it; password and database are taken from it."""
+        ...
 
     @property
     def host(self) -> str:
@@ -137,13 +143,12 @@ class Proxy:
     @property
     def url(self) -> str:
         """Where clients reach it, with the authority's file when they must speak TLS."""
-        credentials = f":{password}@" if (password := getattr(self.target, "password", "")) else ""
-        address = f"{credentials}{self.host}:{self.port}/0"
-        return (
-            f"rediss://{address}?ssl_ca_certs={self.tls.ca_file}"
-            if self.tls
-            else (f"redis://{address}")
-        )
+        target = urlsplit(self.target.url)
+        credentials = target.netloc.rpartition("@")[0]
+        netloc = f"{credentials}@" * bool(credentials) + f"{self.host}:{self.port}"
+        if self.tls is None:
+            return urlunsplit(("redis", netloc, target.path, "", ""))
+        return urlunsplit(("rediss", netloc, target.path, f"ssl_ca_certs={self.tls.ca_file}", ""))
 
     @property
     def open(self) -> int:

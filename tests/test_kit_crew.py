@@ -3,16 +3,18 @@
 import asyncio
 import random
 from collections import Counter
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kit import chaos, faults
-from kit.checker import check
+from kit.checker import Report, Term, check
 from kit.crew import Crew, Member
 from kit.faults import Storm
 from kit.fixtures import StartServer
-from kit.register import check_register
+from kit.register import RegisterReport, check_register
 from kit.servers import Server
 from kit.waiting import wait_until
 
@@ -114,6 +116,44 @@ async def test_a_storm_repeats_by_its_seed(tmp_path: Path, monkeypatch: pytest.M
     assert first == again
     assert first != other
     assert len(first) == 10
+
+
+def test_a_chaos_run_ends_with_its_verdict(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report says what was found, and the exit code is 1 as soon as one promise was broken."""
+    term = Term(process="a1", election="crew", seat=0, fence=1, start=1, end=2)
+    fine = chaos.Outcome(
+        seconds=1,
+        seed=1,
+        lease_time=0.8,
+        faults=Counter(kill=2),
+        report=Report(
+            terms=(term,), overlaps=(), fence_violations=(), stray_work=(), take_overs=(0.25,),
+            longest_idle=0.2,
+        ),
+        register=RegisterReport(accepted=9, late=1, stale=()),
+    )  # fmt: skip
+    broken = {
+        "two holders": replace(fine, report=replace(fine.report, overlaps=("two holders",))),
+        "older fence": replace(fine, register=replace(fine.register, stale=("older fence",))),
+        "idle": replace(fine, report=replace(fine.report, longest_idle=1.4)),
+        "elections        0": replace(fine, report=replace(fine.report, terms=())),
+    }
+    for word, outcome, code in [
+        ("p50 250 ms", fine, 0),
+        *((word, outcome, 1) for word, outcome in broken.items()),
+    ]:
+
+        async def run(*_: object, given: chaos.Outcome = outcome, **__: object) -> chaos.Outcome:
+            return given
+
+        monkeypatch.setattr(chaos, "run", run)
+        monkeypatch.setattr(chaos, "Server", lambda *_, **__: nullcontext())
+        assert chaos.main([]) == code
+        said = capsys.readouterr().out
+        assert word in said
+        assert said.endswith("BROKEN\n" if code else "sound\n")
 
 
 async def test_ten_seconds_of_chaos(start_server: StartServer, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from kit.crew import Crew
 from kit.faults import Storm
 from kit.records import now
 from kit.register import RegisterReport, check_register
-from kit.servers import KINDS, Server
+from kit.servers import KINDS, Server, locate
 
 IDLE_BEYOND_LEASE = 0.5  # seconds: a free election is taken within the lease time plus this
 SETTLE = 0.25  # seconds that a candidate may need to notice that its network is back
@@ -131,6 +131,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--server", choices=KINDS, default=KINDS[0], help="kind of server")
     parser.add_argument("--keep", type=Path, help="a folder for the records and logs")
     given = parser.parse_args(arguments)
+    if locate(given.server).path is None:
+        parser.error(f"no {given.server} here: {locate(given.server).reason}")
     with Server(given.server, aof=True) as server, tempfile.TemporaryDirectory() as scratch:
         folder = given.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,239 @@
+"""P4: no key without a TTL, ever; no seat, task or connection is left behind.
+
+That no test leaves a key without TTL or a task is checked after every test of this suite by the
+fault kit. What `tests/cancellation` shows at every await is not repeated here.
+"""
+
+import asyncio
+import contextlib
+import time
+
+import pytest
+import redis.asyncio
+from redis.exceptions import RedisError
+
+from incumbent import Elected, LeaderElector, Skipped
+from incumbent.events import TermRenewed
+from incumbent.stores.redis import scripts
+from kit.fixtures import MakeClient, MakeProxy, StartServer
+from kit.leftovers import connections, keys_without_ttl
+from kit.servers import Server
+from kit.waiting import wait_until
+from promises.scene import (
+    Journal,
+    Work,
+    all_keys,
+    cancel,
+    fence_key,
+    forever,
+    gone_key,
+    nothing,
+    quick,
+    seat_key,
+    token_of,
+    ttl_of,
+)
+
+COMMANDS = [
+    "time",
+    "hget",
+    "hmget",
+    "zscore",
+    "pttl",
+    "get",
+    "set",
+    "pexpire",
+    "hset",
+    "del",
+    "zadd",
+    "zremrangebyscore",
+]  # what the scripts of a leader use
+
+
+async def test_p4_every_key_has_a_ttl_at_every_step(
+    server: Server, make_client: MakeClient
+) -> None:
+    """Looked at after each request of a term's whole life, and then only the counter remains."""
+    journal = Journal()
+
+    def look() -> None:
+        assert keys_without_ttl(server) == []
+
+    async with LeaderElector(make_client(server), quick(), hooks=[journal]) as elector:
+        async with elector.lead("one") as lease:
+            look()
+            await journal.has(TermRenewed)
+            look()
+            assert await lease.extend(3)
+            look()
+            assert await elector.run_if_leader("one", forever) is None
+            look()
+        look()
+        assert all_keys(server) == {fence_key("one")}
+        await elector.using(min_hold_time=0.3).run_if_leader("one", nothing)
+        look()
+        assert 0 < ttl_of(server, "one") <= 300
+    assert server.cli("PTTL", fence_key("one")) > 23 * 3_600_000
+
+
+@pytest.mark.parametrize("missing", COMMANDS)
+async def test_p4_a_missing_right_leaves_nothing(
+    own_server: Server, make_client: MakeClient, make_proxy: MakeProxy, missing: str
+) -> None:
+    """Whichever command the user may not run: no key without TTL, no seat that outlives its TTL."""
+    own_server.cli("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", f"-{missing}")
+    proxy = await make_proxy(own_server)
+    client = make_client(proxy, username="u", password="p")
+    options = quick(min_hold_time=0.05, request_timeout=0.3)
+    async with LeaderElector(client, options) as elector:
+        with contextlib.suppress(RedisError):
+            await elector.run_if_leader("one", nothing)
+        assert keys_without_ttl(own_server) == []
+        # The scripts of clean-up and extension as well, which an abandoned claim needs.
+        proxy.hold_replies("EVALSHA", "EVAL")
+        task = asyncio.create_task(elector.run_if_leader("two", nothing))
+        await wait_until(lambda: proxy.held)
+        await cancel(task)
+        proxy.release()
+    leave = scripts.LEAVE.text.decode()
+    with contextlib.suppress(RedisError):
+        await client.eval(leave, 2, gone_key("two"), seat_key("two"), "token")
+    assert keys_without_ttl(own_server) == []
+    for election in ("one", "two"):
+        assert ttl_of(own_server, election) in range(-2, 901)
+
+
+def test_p4_a_minimum_hold_in_the_lease_s_last_millisecond_leaves_a_ttl(server: Server) -> None:
+    """A release that is to keep the seat, when the seat is about to expire, keeps nothing for ever.
+
+    A key's TTL reads 0 in its last millisecond, and PEXPIRE with 0 deletes it: what is written
+    next would stay. The race is run two hundred times, around that millisecond.
+    """
+    key, answers = seat_key("one"), set()
+    for turn in range(200):
+        server.cli("HSET", key, "token", "mine")
+        server.cli("PEXPIRE", key, 3)
+        until = time.perf_counter() + 0.0020 + (turn % 20) * 0.00007
+        while time.perf_counter() < until:
+            pass
+        (answer,) = server.cli(
+            "EVAL", scripts.RELEASE.text, 2, gone_key("one"), key, "mine", 500, 0
+        )
+        answers.add(answer)
+        assert server.cli("PTTL", key) != -1, f"left for ever after {turn} turns"
+        server.cli("DEL", key)
+    assert answers <= {"released", "gone"}
+
+
+async def test_p4_a_cancelled_claim_frees_what_it_had_taken(
+    valkey: Server, make_client: MakeClient, make_proxy: MakeProxy
+) -> None:
+    """Cancelled while the answer is on its way: the seat is free when the call has ended."""
+    proxy = await make_proxy(valkey)
+    async with LeaderElector(make_client(proxy), quick(lease_time=60)) as elector:
+        await elector.run_if_leader("one", nothing)
+        proxy.hold_replies("EVALSHA", "EVAL")
+        task = asyncio.create_task(elector.run_if_leader("one", forever))
+        await wait_until(lambda: token_of(valkey, "one") is not None)
+        task.cancel()
+        await asyncio.sleep(0)
+        proxy.release()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert token_of(valkey, "one") is None
+        assert isinstance(await elector.attempt("one", nothing), Elected)
+
+
+async def test_p4_a_claim_that_arrives_after_its_clean_up_takes_nothing(
+    valkey: Server, make_client: MakeClient, make_proxy: MakeProxy
+) -> None:
+    """The request was held by the network, and arrives when its candidate has long given up."""
+    proxy = await make_proxy(valkey)
+    async with LeaderElector(make_client(proxy), quick(lease_time=60)) as elector:
+        await elector.run_if_leader("one", nothing)
+        proxy.hold_requests("EVALSHA")
+        task = asyncio.create_task(elector.run_if_leader("one", forever))
+        await wait_until(lambda: proxy.held)
+        await cancel(task)  # its clean-up goes by another connection, and is not held
+        assert valkey.cli("ZCARD", gone_key("one")) == 1
+        assert token_of(valkey, "one") is None
+        proxy.release()
+        await wait_until(lambda: proxy.held == 0)
+        await elector.state("one")  # the server has seen all that was sent before
+        assert token_of(valkey, "one") is None
+
+
+async def test_p4_connections_are_given_back(own_server: Server, make_client: MakeClient) -> None:
+    """One connection while it works, which the caller's pool gets back, whole, at `aclose`."""
+    client = make_client(own_server)
+    async with LeaderElector(client, quick()) as elector:
+        await elector.run_if_leader("one", nothing)
+        assert len(connections(own_server)) == 1
+    (kept,) = connections(own_server)
+    assert await client.ping()
+    assert [each["id"] for each in connections(own_server)] == [kept["id"]]
+    await client.aclose()
+    await wait_until(lambda: not connections(own_server))
+
+
+async def test_p4_abandoned_requests_leave_no_connection(
+    own_server: Server, make_client: MakeClient, make_proxy: MakeProxy
+) -> None:
+    """Twenty claims are cancelled or time out in mid-air; one connection at most is there after."""
+    proxy = await make_proxy(own_server)
+    client = make_client(proxy)
+    async with LeaderElector(client, quick(request_timeout=0.05)) as elector:
+        for turn in range(20):
+            proxy.drop_replies(1, "EVALSHA", "EVAL")
+            task = asyncio.create_task(elector.attempt(f"e{turn}", nothing))
+            if turn % 2:
+                await asyncio.wait([task], timeout=0.01)
+                await cancel(task)
+            else:
+                await asyncio.wait([task])
+                task.exception()
+        await wait_until(lambda: len(connections(own_server)) <= 1)
+    pool = client.connection_pool
+    assert not pool._in_use_connections
+
+
+async def test_p4_an_elector_that_nobody_closes_makes_no_noise(
+    valkey: Server, make_client: MakeClient, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Forgotten without `aclose`: no warning, no task; its client still closes all."""
+    elector = LeaderElector(make_client(valkey), quick())
+    await elector.run_if_leader("one", nothing)
+    del elector
+    assert not recwarn.list
+
+
+async def test_p4_a_seat_that_nobody_releases_is_free_after_its_lease(
+    valkey: Server, make_client: MakeClient, client: "redis.asyncio.Redis"
+) -> None:
+    """A holder that vanishes without a word costs one lease, whatever it had in mind."""
+    gone = make_client(valkey)
+    lost = LeaderElector(gone, quick(lease_time=0.4, auto_extend=False, on_loss="notify"))
+    lead = lost.lead("one")
+    await lead.__aenter__()
+    async with LeaderElector(client, quick()) as elector:
+        assert isinstance(await elector.attempt("one", nothing), Skipped)
+        assert isinstance(await elector.using(wait_time=5).attempt("one", nothing), Elected)
+    await lead.__aexit__(None, None, None)
+
+
+async def test_p4_a_frozen_server_keeps_nothing_that_lasts(
+    start_server: StartServer, make_client: MakeClient
+) -> None:
+    """Claims that a frozen server swallowed take the seat for one lease at most when it thaws."""
+    server, work = start_server(), Work()
+    options = quick(lease_time=0.5, request_timeout=0.2)
+    async with LeaderElector(make_client(server), options) as elector:
+        await elector.run_if_leader("one", nothing)
+        server.pause()
+        for _ in range(3):
+            with pytest.raises(RedisError):
+                await elector.run_if_leader("one", work)
+        server.resume()
+        assert isinstance(await elector.using(wait_time=5).attempt("one", nothing), Elected)
+    assert work.runs == 0
+    assert all_keys(server) <= {fence_key("one"), gone_key("one")}

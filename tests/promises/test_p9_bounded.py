@@ -1,0 +1,335 @@
+"""P9: no call outlives its own budget because a server, a network or the client's retry hangs.
+
+With `wait_time=w` the election part of a call ends within w and two `request_timeout`s; `state`,
+`extend` and `release` within two.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis.asyncio
+from redis.asyncio.connection import AbstractConnection, ConnectionPool
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff, NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import MaxConnectionsError, RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from incumbent import Elected, LeaderElector, LeadershipLost, NotElectedError
+from incumbent.events import TermEnded, TermLost, TermStarted
+from kit.fixtures import MakeClient, MakeProxy
+from kit.proxy import Proxy
+from kit.servers import Server
+from promises.scene import (
+    Journal,
+    Work,
+    at_most,
+    cancel,
+    forever,
+    is_held,
+    nothing,
+    quick,
+    steal,
+    ttl_of,
+)
+
+T = 0.2
+"""The `request_timeout` of these tests."""
+
+CLIENTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "no-retry": {"retry": Retry(NoBackoff(), 0)},
+    "stubborn": {"retry": Retry(ExponentialBackoff(cap=10, base=1), 100), "socket_timeout": 60},
+    "hasty": {"socket_timeout": 0.05, "socket_connect_timeout": 0.05},
+}
+
+
+@pytest.fixture(params=list(CLIENTS))
+def client_options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Clients with patience of their own, which is not ours."""
+    return CLIENTS[request.param]
+
+
+@pytest.fixture
+async def proxy(valkey: Server, make_proxy: MakeProxy) -> Proxy:
+    """The way to the server, which a test may cut or silence."""
+    return await make_proxy(valkey)
+
+
+@pytest.mark.parametrize("wait_time", [0, 0.4])
+@pytest.mark.parametrize("connected", [True, False], ids=["connected", "new"])
+async def test_p9_an_election_at_a_frozen_server_ends_in_time(
+    own_server: Server,
+    make_client: MakeClient,
+    client_options: dict[str, Any],
+    wait_time: float,
+    connected: bool,
+) -> None:
+    """redis-py's error within w and two request timeouts, whatever the client's own patience is."""
+    options = quick(request_timeout=T, wait_time=wait_time, lease_time=0.4)
+    work = Work()
+    async with LeaderElector(make_client(own_server, **client_options), options) as elector:
+        if connected:
+            await elector.run_if_leader("one", nothing)
+        own_server.pause()
+        with at_most(wait_time + 2 * T), pytest.raises((RedisTimeoutError, RedisConnectionError)):
+            await elector.run_if_leader("one", work)
+        own_server.resume()
+        outcome = await elector.using(wait_time=5, request_timeout=2).attempt("one", nothing)
+        assert isinstance(outcome, Elected)
+    assert work.runs == 0
+
+
+async def test_p9_each_entry_point_ends_in_time(proxy: Proxy, make_client: MakeClient) -> None:
+    """By each method that asks the server: redis-py's error, in two timeouts."""
+    options = quick(request_timeout=T)
+    async with LeaderElector(make_client(proxy), options) as elector:
+
+        async def lead() -> None:
+            async with elector.lead("one"):
+                pass
+
+        async def try_lead() -> None:
+            async with elector.try_lead("one"):
+                pass
+
+        calls: list[Callable[[], Any]] = [
+            lambda: elector.run_if_leader("one", nothing),
+            lambda: elector.attempt("one", nothing),
+            lead,
+            try_lead,
+            lambda: elector.state("one"),
+        ]
+        await elector.state("one")
+        proxy.silence()
+        for call in calls:
+            with at_most(2 * T), pytest.raises(RedisTimeoutError):
+                await call()
+        await proxy.restore()
+
+
+async def test_p9_a_holder_s_requests_end_in_time(
+    proxy: Proxy, make_client: MakeClient, client_options: dict[str, Any]
+) -> None:
+    """`extend` raises and `release` gives up within two request timeouts each."""
+    journal = Journal()
+    options = quick(request_timeout=T, lease_time=8)
+    client = make_client(proxy, **client_options)
+    async with LeaderElector(client, options, hooks=[journal]) as elector:
+        async with elector.lead("one") as lease:
+            proxy.silence()
+            with at_most(2 * T), pytest.raises(RedisError):
+                await lease.extend(9)
+            assert is_held(lease), "no answer is no loss"
+            with at_most(2 * T):
+                await lease.release()
+            assert not is_held(lease)
+        (ended,) = journal.of(TermEnded)
+        assert ended.ending == "unknown"
+        assert isinstance(ended.error, RedisError)
+        await proxy.restore()
+
+
+async def test_p9_the_end_of_an_action_waits_for_no_frozen_server(
+    own_server: Server, make_client: MakeClient, client_options: dict[str, Any]
+) -> None:
+    """The server freezes while the action runs: its value comes out within two request timeouts."""
+    options = quick(request_timeout=T, lease_time=8)
+
+    async def work() -> str:
+        own_server.pause()
+        return "value"
+
+    client = make_client(own_server, **client_options)
+    async with LeaderElector(client, options) as elector:
+        with at_most(2 * T):
+            assert await elector.run_if_leader("one", work) == "value"
+        own_server.resume()
+
+
+async def test_p9_a_cancelled_call_at_a_frozen_server_ends_in_time(
+    own_server: Server, make_client: MakeClient
+) -> None:
+    """The cancellation comes out when the bounded clean-up has been tried, not after a minute."""
+    options = quick(request_timeout=T, wait_time=None)
+    async with LeaderElector(make_client(own_server), options) as elector:
+        await elector.run_if_leader("one", nothing)
+        own_server.pause()
+        task = asyncio.create_task(elector.run_if_leader("one", forever))
+        await asyncio.wait([task], timeout=0.05)
+        with at_most(2 * T):
+            await cancel(task)
+        own_server.resume()
+
+
+async def test_p9_a_loss_at_a_frozen_server_ends_in_time(
+    own_server: Server, make_client: MakeClient
+) -> None:
+    """The renewals hang: the action is stopped when its lease ends, and the call soon after."""
+    options = quick(request_timeout=T)
+    work = Work()
+    async with LeaderElector(make_client(own_server), options) as elector:
+        leading = asyncio.create_task(elector.attempt("one", work))
+        await work.began.wait()
+        own_server.pause()
+        with at_most(0.9 + 2 * T):
+            assert await leading == LeadershipLost("unreachable")
+        own_server.resume()
+
+
+async def test_p9_closing_waits_for_nobody(own_server: Server, make_client: MakeClient) -> None:
+    """`aclose` with a frozen server, and with a request under way, ends at once."""
+    elector = LeaderElector(make_client(own_server), quick(request_timeout=T))
+    await elector.run_if_leader("one", nothing)
+    own_server.pause()
+    asking = asyncio.create_task(elector.state("one"))
+    await asyncio.sleep(0)
+    with at_most(T):
+        await elector.aclose()
+        await elector.aclose()
+    with pytest.raises(RedisError):
+        await asking
+    own_server.resume()
+
+
+@pytest.mark.parametrize("wait_time", [0, 0.4])
+async def test_p9_a_dead_port_is_told_in_time(
+    own_server: Server,
+    make_client: MakeClient,
+    journal: Journal,
+    client_options: dict[str, Any],
+    wait_time: float,
+) -> None:
+    """Nobody listens: redis-py's own error within the budget; the action never ran."""
+    client = make_client(own_server, **client_options)
+    own_server.kill()
+    options = quick(request_timeout=T, wait_time=wait_time)
+    async with LeaderElector(client, options, hooks=[journal]) as elector:
+        with at_most(wait_time + 2 * T), pytest.raises((RedisConnectionError, RedisTimeoutError)):
+            await elector.run_if_leader("one", forever)
+        with at_most(2 * T), pytest.raises((RedisConnectionError, RedisTimeoutError)):
+            await elector.state("one")
+    assert journal.of(TermStarted) == []
+
+
+async def test_p9_a_dead_port_is_called_by_its_name(
+    own_server: Server, make_client: MakeClient
+) -> None:
+    """What comes out says that the connection was refused, not only that time was up."""
+    client = make_client(own_server)
+    own_server.kill()
+    async with LeaderElector(client, quick(request_timeout=T)) as elector:
+        with pytest.raises(RedisConnectionError, match="onnect"):
+            await elector.run_if_leader("one", forever)
+
+
+async def connection_of(pool: ConnectionPool) -> AbstractConnection:
+    """A connection that the caller's own commands keep for themselves."""
+    taken: AbstractConnection = await pool.get_connection()  # type: ignore[no-untyped-call]
+    return taken
+
+
+async def test_p9_an_exhausted_pool_is_told_in_time(
+    valkey: Server, make_client: MakeClient
+) -> None:
+    """The caller's own commands have all connections: the pool's error, in time; then it works."""
+    client = make_client(valkey, max_connections=1)
+    async with LeaderElector(client, quick(request_timeout=T)) as elector:
+        taken = await connection_of(client.connection_pool)
+        with at_most(2 * T), pytest.raises(MaxConnectionsError):
+            await elector.run_if_leader("one", forever)
+        await client.connection_pool.release(taken)
+        assert await elector.run_if_leader("one", nothing) == "done"
+
+
+async def test_p9_a_blocking_pool_does_not_block_for_longer(valkey: Server) -> None:
+    """A pool that lets callers wait for 20 s: we wait for our own budget only."""
+    pool = redis.asyncio.BlockingConnectionPool.from_url(valkey.url, max_connections=1, timeout=20)
+    client = redis.asyncio.Redis.from_pool(pool)
+    async with LeaderElector(client, quick(request_timeout=T)) as elector:
+        taken = await connection_of(pool)
+        with at_most(2 * T), pytest.raises(RedisTimeoutError):
+            await elector.run_if_leader("one", forever)
+        await pool.release(taken)
+        assert await elector.run_if_leader("one", nothing) == "done"
+    await client.aclose()
+
+
+@pytest.mark.parametrize("wait_time", [0.0, 0.3, 0.5])
+async def test_p9_waiting_for_a_busy_seat_ends_in_time(
+    elector: LeaderElector, valkey: Server, make_client: MakeClient, wait_time: float
+) -> None:
+    """Somebody leads: the wait is as long as asked for, not shorter and not longer."""
+    async with (
+        elector.lead("one"),
+        LeaderElector(make_client(valkey), quick(wait_time=wait_time)) as other,
+    ):
+        began = asyncio.get_running_loop().time()
+        with at_most(wait_time), pytest.raises(NotElectedError):
+            async with other.lead("one"):
+                pass
+        assert asyncio.get_running_loop().time() - began >= wait_time
+
+
+async def test_p9_a_seat_that_falls_free_at_the_end_of_a_wait_is_not_missed(
+    elector: LeaderElector, valkey: Server, make_client: MakeClient
+) -> None:
+    """One last try is made when the time is up."""
+    async with LeaderElector(make_client(valkey), quick(wait_time=0.5)) as other:
+        lead = elector.lead("one")
+        await lead.__aenter__()
+        waiting = asyncio.create_task(other.attempt("one", nothing))
+        await asyncio.wait([waiting], timeout=0.48)
+        await lead.__aexit__(None, None, None)
+        assert isinstance(await waiting, Elected)
+
+
+async def test_p9_a_wait_survives_an_outage_within_its_time(
+    own_server: Server, make_client: MakeClient
+) -> None:
+    """The server dies and comes back while somebody waits: elected, no error."""
+    options = quick(wait_time=20, request_timeout=T)
+    async with LeaderElector(make_client(own_server), options) as elector:
+        await elector.run_if_leader("one", nothing)
+        own_server.kill()
+        waiting = asyncio.create_task(elector.attempt("one", nothing))
+        await asyncio.wait([waiting], timeout=3 * T)
+        assert not waiting.done()
+        own_server.start()
+        assert isinstance(await waiting, Elected)
+
+
+async def test_p9_a_silent_renewal_has_a_budget_of_its_own(
+    proxy: Proxy, make_client: MakeClient
+) -> None:
+    """`request_timeout` is a minute; a renewal that hangs is tried again in time anyway."""
+    journal, work = Journal(), Work()
+    options = quick(request_timeout=60, lease_time=1.2)
+    async with LeaderElector(make_client(proxy), options, hooks=[journal]) as elector:
+        leading = asyncio.create_task(elector.attempt("one", work))
+        await work.began.wait()
+        proxy.silence()
+        lost = await journal.has(TermLost, within=1.2 + 2)
+        assert lost.reason == "unreachable"
+        await proxy.restore()
+        await leading
+
+
+async def test_p9_a_lost_lease_is_not_released_for_long(
+    proxy: Proxy, valkey: Server, make_client: MakeClient
+) -> None:
+    """Taken by somebody else: there is nothing to give back, so nothing is waited for."""
+    journal, work = Journal(), Work()
+    options = quick(request_timeout=60)
+    async with LeaderElector(make_client(proxy), options, hooks=[journal]) as elector:
+        leading = asyncio.create_task(elector.attempt("one", work))
+        await work.began.wait()
+        steal(valkey, "one")
+        await journal.has(TermLost)
+        proxy.silence()
+        with at_most(0.5):
+            assert await leading == LeadershipLost("taken")
+        await proxy.restore()
+    assert ttl_of(valkey, "one") > -2

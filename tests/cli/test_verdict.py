@@ -67,6 +67,14 @@ def test_a_slow_take_over_is_a_failure() -> None:
     )
 
 
+def test_a_lead_lost_for_nothing_is_a_failure() -> None:
+    """Nothing was done to the first leader, so it should lead still."""
+    third = term("node-3", 3, (15.4, 17.4))
+    verdict = judge([FIRST, SECOND, third], [kill("node-1", 11.5)], limit=LIMIT)
+    assert verdict.failures == ("node-3 took over from node-2, unprovoked",)
+    assert verdict.take_overs[2].fault is None
+
+
 def test_nobody_takes_over() -> None:
     """The victim's own return is no take-over."""
     back = term("node-1", 2, (13.3, 15.3))
@@ -85,7 +93,7 @@ def test_nobody_at_all() -> None:
 def test_the_table() -> None:
     """One row per term and the verdict, in ASCII, within 80 columns, no blanks at the ends."""
     lines = list(summary.lines(judge([FIRST, SECOND], [kill("node-1", 11.5)], limit=LIMIT)))
-    assert lines[2].split() == ["election", "node-1", str(FENCE + 1), "0", "s"]
+    assert lines[2].split() == ["an", "election", "node-1", str(FENCE + 1), "0", "s"]
     assert lines[3].split() == [
         *("SIGKILL", "of", "node-1", "node-2", str(FENCE + 2), "1.80", "s", "0", "s")
     ]
@@ -150,4 +158,5 @@ def test_the_same_fence_twice_is_two_terms() -> None:
     history = History()
     history.add("node-1", 7, leading(1.0, 3.0))
     history.add("node-2", 8, leading(4.0, 6.0))
-    assert len(judge(history.terms, [], limit=LIMIT).failures) == 1
+    failures = judge(history.terms, [], limit=LIMIT).failures
+    assert "fence 1 of node-2 came after 1" in failures

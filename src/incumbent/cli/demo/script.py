@@ -69,12 +69,17 @@ async def _resume(stage: Stage, node: Node, fault: Fault) -> None:
 
 
 async def _leave(stage: Stage) -> None:
-    stage.say("all leave; the leader gives its seat back")
-    for node in stage.nodes:
-        node.leave()
-    await stage.until("all to leave", lambda: all(node.ended for node in stage.nodes))
+    leader = await stage.leader()
+    stage.say(f"all leave; {leader.name} is the last, and gives its seat back")
+    for node in sorted(stage.nodes, key=lambda node: node is leader):
+        await _leave_alone(stage, node)
     await stage.until("an empty seat", lambda: not stage.state.leaders)
     await stage.say_who_leads()
+
+
+async def _leave_alone(stage: Stage, node: Node) -> None:
+    node.leave()
+    await stage.until(f"{node.name} to leave", lambda: node.ended)
 
 
 async def _successor(stage: Stage, fault: Fault) -> Term:

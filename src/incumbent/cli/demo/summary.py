@@ -28,7 +28,7 @@ def lines(verdict: Verdict) -> Iterator[str]:
 
 
 def _cells(step: TakeOver) -> tuple[str, ...]:
-    event = f"{step.fault.what} of {step.fault.node}" if step.fault else "election"
+    event = f"{step.fault.what} of {step.fault.node}" if step.fault else "an election"
     seconds = "" if step.seconds is None else f"{step.seconds:.2f} s"
     return event, step.term.node, str(step.term.fence), seconds, _zero(step.overlap)
 

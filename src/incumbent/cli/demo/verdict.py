@@ -6,9 +6,10 @@ Pure. The rules:
    never overlap, be it by a microsecond: all processes read one clock.
 2. Fences grow strictly from term to term.
 3. After each fault another process leads within the time allowed.
+4. Nobody loses the lead to whom nothing was done.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import TypeAlias
@@ -47,9 +48,10 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeOver:
-    """How one term came after another, or how the first one began (then without a fault)."""
+    """How one term came after another, or how the first one began."""
 
     fault: Fault | None
+    """What was done to the leader before; None if nothing was, or if there was none."""
     term: Term
     seconds: float | None
     """From the fault to the term's beginning."""
@@ -81,20 +83,17 @@ def judge(
     """
     ordered = sorted(terms, key=lambda term: term.began)
     steps = tuple(_step(ordered[:number], term, faults) for number, term in enumerate(ordered))
-    failures = [*troubles]
-    if not ordered:
-        failures.append("nobody was ever elected")
-    for before, after in combinations(ordered, 2):
-        if (shared := overlap(before, after)) > 0:
-            failures.append(f"{before.node} and {after.node} both led for {shared:.6f} s")
-    for before, after in pairwise(ordered):
-        if after.fence <= before.fence:
-            failures.append(f"fence {after.fence} of {after.node} came after {before.fence}")
-    failures += [text for fault in faults for text in _complaints(fault, ordered, limit)]
+    failures = [
+        *troubles,
+        *_overlaps(ordered),
+        *_fences(ordered),
+        *_unprovoked(steps),
+        *(text for fault in faults for text in _late(fault, ordered, limit)),
+    ]
     return Verdict(
         take_overs=steps,
         overlap=sum(overlap(*both) for both in combinations(ordered, 2)),
-        failures=tuple(failures),
+        failures=tuple(failures if ordered else [*failures, "nobody was ever elected"]),
         limit=limit,
     )
 
@@ -115,8 +114,8 @@ def overlap(one: Term, other: Term) -> float:
 
 
 def _step(earlier: Sequence[Term], term: Term, faults: Sequence[Fault]) -> TakeOver:
-    since = earlier[-1].began if earlier else term.began
-    fault = next((each for each in faults if since < each.at < term.began), None)
+    before = earlier[-1] if earlier else None
+    fault = None if before is None else _fault_of(before, term, faults)
     return TakeOver(
         fault=fault,
         term=term,
@@ -125,15 +124,39 @@ def _step(earlier: Sequence[Term], term: Term, faults: Sequence[Fault]) -> TakeO
     )
 
 
-def _complaints(fault: Fault, terms: Sequence[Term], limit: float) -> list[str]:
+def _fault_of(before: Term, after: Term, faults: Sequence[Fault]) -> Fault | None:
+    """What was done to the leader of `before`, before the term `after` began."""
+    for fault in faults:
+        if (fault.node, fault.fence) == (before.node, before.fence) and fault.at < after.began:
+            return fault
+    return None
+
+
+def _overlaps(ordered: Sequence[Term]) -> Iterator[str]:
+    for before, after in combinations(ordered, 2):
+        if (shared := overlap(before, after)) > 0:
+            yield f"{before.node} and {after.node} both led for {shared:.6f} s"
+
+
+def _fences(ordered: Sequence[Term]) -> Iterator[str]:
+    for before, after in pairwise(ordered):
+        if after.fence <= before.fence:
+            yield f"fence {after.fence} of {after.node} came after {before.fence}"
+
+
+def _unprovoked(steps: Sequence[TakeOver]) -> Iterator[str]:
+    for before, after in pairwise(steps):
+        if after.fault is None:
+            yield f"{after.term.node} took over from {before.term.node}, unprovoked"
+
+
+def _late(fault: Fault, terms: Sequence[Term], limit: float) -> Iterator[str]:
     next_term = successor(fault, terms)
     if next_term is None:
-        return [f"nobody took over after {fault.what} of {fault.node}"]
-    took = next_term.began - fault.at
-    if took <= limit:
-        return []
-    late = f"{next_term.node} took over {took:.2f} s after {fault.what} of {fault.node}"
-    return [f"{late}, {limit:.2f} s are allowed"]
+        yield f"nobody took over after {fault.what} of {fault.node}"
+    elif (took := next_term.began - fault.at) > limit:
+        late = f"{next_term.node} took over {took:.2f} s after {fault.what} of {fault.node}"
+        yield f"{late}, {limit:.2f} s are allowed"
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:

@@ -4,7 +4,9 @@ They are one process group. Its leader, the warden, holds the reading end of a p
 ever writes to. When the pipe closes, because the demo let go of it or was killed, the warden
 removes the demo's folder and kills the group, itself included. There is no list that could be
 incomplete and no process number that could have been given to somebody else; SIGKILL also ends
-those who are stopped; and a Ctrl-C in the terminal reaches the demo alone.
+those who are stopped; and a Ctrl-C in the terminal reaches the demo alone. SIGHUP must not end the
+warden: the kernel sends it to the group, orphaned by the demo's death, if one of it is stopped.
+Source: https://pubs.opengroup.org/onlinepubs/9799919799/functions/_Exit.html
 
 Run as a script, without `site`: nothing of the library may be imported here.
 """
@@ -82,6 +84,7 @@ def _short_folder() -> str | None:
 
 
 def _main(folder: str) -> None:  # pragma: no cover - ends by its own SIGKILL, and measures nothing
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     sys.stdin.read()
     shutil.rmtree(folder, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)

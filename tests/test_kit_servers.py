@@ -182,12 +182,13 @@ def _gone(pid: int) -> bool:
 
 
 def test_a_server_dies_with_a_killed_test_process() -> None:
-    """SIGKILL of the process that started a server does not leave the server behind."""
+    """SIGKILL of the process that started a server leaves neither it nor its folder behind."""
     script = textwrap.dedent(
         """
         import sys, time
         from kit.servers import Server
-        print(Server(sys.argv[1]).start().pid, flush=True)
+        server = Server(sys.argv[1]).start()
+        print(server.pid, server.folder, flush=True)
         time.sleep(60)
         """
     )
@@ -197,11 +198,14 @@ def test_a_server_dies_with_a_killed_test_process() -> None:
         env={**os.environ, "PYTHONPATH": str(TESTS)},
     )
     assert starter.stdout is not None
-    pid = int(starter.stdout.readline())
+    word, folder = starter.stdout.readline().decode().split()
+    pid = int(word)
     assert not _gone(pid)
+    assert Path(folder).is_dir()
     starter.kill()
     starter.communicate()
     wait_until_blocking(lambda: _gone(pid), what="the server is gone")
+    wait_until_blocking(lambda: not Path(folder).exists(), what="its folder is gone")
 
 
 def test_a_child_dies_with_the_process_even_when_frozen() -> None:
@@ -231,4 +235,4 @@ def test_a_reaped_child_is_off_the_list(monkeypatch: pytest.MonkeyPatch) -> None
     first, second = warden.start_child(["true"]), warden.start_child(["true"])
     assert (first.wait(5), second.wait(5)) == (0, 0)
     warden.reaped(first)
-    assert warden.listed(told) == {second.pid}
+    assert warden.listed(told) == {str(second.pid)}

@@ -8,7 +8,6 @@ never talk to a stranger that took the port.
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -124,7 +123,7 @@ class Server:
         if self.running:
             raise RuntimeError(f"{self!r} runs already")
         if self.folder is None:
-            self.folder = Path(tempfile.mkdtemp(prefix="incumbent-"))
+            self.folder = warden.make_folder()
         fixed = self.port != 0
         for _ in range(STARTS):
             if not fixed:
@@ -173,7 +172,7 @@ class Server:
         """Stop it and remove its folder. Idempotent."""
         self.stop()
         if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            warden.remove_folder(self.folder)
             self.folder = None
 
     def __enter__(self) -> Self:

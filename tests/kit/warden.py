@@ -1,16 +1,18 @@
-"""Child processes that die with the process that started them, however that one ends.
+"""Child processes and folders that go with the process that made them, however that one ends.
 
 A tiny watcher process holds the other end of a pipe. When the pipe closes, because we exited or
-were killed, it kills what is still on its list. Unlike PR_SET_PDEATHSIG this works on macOS, does
-not depend on which thread started the child, and needs no code between fork and exec.
+were killed, it kills and removes what is still on its list. Unlike PR_SET_PDEATHSIG this works on
+macOS, does not depend on which thread started the child, and runs no code between fork and exec.
 """
 
 import atexit
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -47,6 +49,19 @@ def reaped(child: subprocess.Popen[bytes]) -> None:
     _tell(f"-{child.pid}\n")
 
 
+def make_folder() -> Path:
+    """Make a temporary folder, under watch."""
+    folder = Path(tempfile.mkdtemp(prefix="incumbent-"))
+    _tell(f"+{folder}\n")
+    return folder
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove it, and take it off the list."""
+    shutil.rmtree(folder, ignore_errors=True)
+    _tell(f"-{folder}\n")
+
+
 def _tell(line: str) -> None:
     pipe = _watch().stdin
     assert pipe is not None
@@ -71,19 +86,22 @@ def _dismiss(owner: int) -> None:
         _watchers[owner].communicate()
 
 
-def listed(lines: Iterable[str]) -> set[int]:
-    """Who is on the list after the last line: "+7" adds a process, "-7" takes it off."""
-    alive: set[int] = set()
+def listed(lines: Iterable[str]) -> set[str]:
+    """What is on the list after the last line: "+7" adds process 7, "-/x" takes a folder off."""
+    left: set[str] = set()
     for line in lines:
-        change, pid = line[0], int(line[1:])
-        (alive.add if change == "+" else alive.discard)(pid)
-    return alive
+        (left.add if line[0] == "+" else left.discard)(line[1:].rstrip("\n"))
+    return left
 
 
 def _main() -> None:
-    for pid in listed(sys.stdin):
+    left = listed(sys.stdin)
+    for pid in filter(str.isdigit, left):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(int(pid), signal.SIGKILL)
+    for folder in left:
+        if not folder.isdigit():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -199,6 +199,9 @@ class LeaseMachine:
         self._step(Input.FAILED)
         step = self._options.renewal_period / 32 * 2 ** min(self._failures, 5)
         self._renew_at = now + step * (0.5 + jitter / 2)
+        last_call = self._stop_at - self._options.renewal_budget
+        if now < last_call < self._renew_at:
+            self._renew_at = last_call
 
     def stop(self, now: float) -> None:
         """The action was asked to stop: from here on the lease serves its cleanup."""
@@ -208,8 +211,8 @@ class LeaseMachine:
 
     def resume(self) -> None:
         """The request to stop was withdrawn."""
-        self._renew_until = math.inf
         self._step(Input.RESUME)
+        self._renew_until = math.inf
 
     def close(self) -> None:
         """The term is over."""
@@ -253,7 +256,10 @@ class LeaseMachine:
     def _confirm(self, sent_at: float, ttl: float) -> None:
         self._failures = 0
         self.deadline = max(self.deadline, valid_until(sent_at, ttl))
-        due = sent_at + ttl - (self._options.lease_time - self._options.renewal_period)
+        options = self._options
+        due = sent_at + ttl - (options.lease_time - options.renewal_period)
+        # The drift of a long extension by hand outgrows what the options keep for two attempts.
+        due = min(due, self.deadline - options.stop_grace - 2 * options.renewal_budget)
         self._renew_at = math.floor(due / GRID) * GRID
 
     def _why_it_ran_out(self, now: float) -> LossReason:

@@ -37,6 +37,29 @@ async def finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return task.result()
 
 
+async def yielding(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run ``work()``, which may swallow a cancellation, and end it all the same if cancelled.
+
+    On Python 3.11 `asyncio.wait_for` now and then returns its result instead of the cancellation;
+    a cancelled scope cancels again and again, until it is obeyed.
+    Source: https://github.com/python/cpython/issues/86296
+    """
+    scope = anyio.CancelScope()
+
+    async def in_scope() -> None:
+        with scope:
+            await work()
+
+    task = asyncio.get_running_loop().create_task(in_scope(), name="incumbent connection")
+    try:
+        await asyncio.wait((task,))
+    except asyncio.CancelledError:
+        scope.cancel()
+        await outlast(task)
+        raise
+    task.result()
+
+
 async def outlast(*works: "asyncio.Future[Any]") -> None:
     """Wait for the end of `works`, whoever cancels the caller; then hand that on."""
     cancelled: asyncio.CancelledError | None = None

@@ -85,10 +85,8 @@ class Elector:
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
-        candidacy = self._stand(name, action)
-        return running.unwrap(
-            candidacy.election, await running.attempt(candidacy, partial(action, *args, **kwargs))
-        )
+        candidacy, run = self._stand(name), _bind(action, *args, **kwargs)
+        return running.unwrap(candidacy.election, await running.attempt(candidacy, run))
 
     async def attempt(
         self, name: str, action: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -104,7 +102,7 @@ class Elector:
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
-        return await running.attempt(self._stand(name, action), partial(action, *args, **kwargs))
+        return await running.attempt(self._stand(name), _bind(action, *args, **kwargs))
 
     def lead(self, name: str) -> AbstractAsyncContextManager[Lease, None]:
         """``async with elector.lead(name) as lease:`` holds the lease for the block.
@@ -139,15 +137,11 @@ class Elector:
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
         options = self._options.changed(wait_time=None)
-        self._stand(name, action)
-
-        async def stand() -> Outcome[T]:
-            return await running.attempt(
-                self._stand(name, action, options), partial(action, *args, **kwargs)
-            )
-
+        run = _bind(action, *args, **kwargs)
         return await running.campaign(
-            stand, restart=options.restart, steady_after=options.lease_time
+            lambda: running.attempt(self._stand(name, options), run),
+            restart=options.restart,
+            steady_after=options.lease_time,
         )
 
     async def state(self, name: str) -> LeaderState:
@@ -195,18 +189,9 @@ class Elector:
             f"<{type(self).__name__} prefix={self._prefix!r}{tenant} leader_id={self.leader_id!r}>"
         )
 
-    def _stand(
-        self,
-        name: str,
-        action: Callable[..., Any] | None = None,
-        options: LeaderOptions | None = None,
-    ) -> Candidacy:
+    def _stand(self, name: str, options: LeaderOptions | None = None) -> Candidacy:
         if self._closed:
             raise RuntimeError("this elector is closed")
-        if action is not None and not callable(action):
-            raise TypeError(
-                f"action must be a function that returns an awaitable, not {type(action).__name__}"
-            )
         return Candidacy(
             self._office,
             options or self._options,
@@ -220,3 +205,13 @@ class Elector:
         vars(twin).update(changes, _closed=False)
         self._family.add(twin)
         return twin
+
+
+def _bind(
+    action: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+) -> Callable[[], Awaitable[T]]:
+    if not callable(action):
+        raise TypeError(
+            f"action must be a function that returns an awaitable, not {type(action).__name__}"
+        )
+    return partial(action, *args, **kwargs)

@@ -1,29 +1,23 @@
 """The store on a server: claims become scripts, answers become grants, the abandoned is undone.
 
-Knows which keys and arguments a script takes. What is sent again, and how long that may go on, is
-decided here, in one place, for every call.
+Knows which keys and arguments a script takes, and what its answer means.
 """
 
-import asyncio
-import os
-import random
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import count
 from typing import Any, TypeAlias
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis, RedisCluster
 
-from incumbent import clock
 from incumbent.results import LeaderInfo, LeaderState
 from incumbent.shield import finish
 from incumbent.stores.base import Budget, Busy, Claim, Extended, Grant, NotYours, Released, instant
 from incumbent.stores.redis import faults, scripts
+from incumbent.stores.redis.caller import Caller
 from incumbent.stores.redis.keys import keys_of
-from incumbent.stores.redis.scripts import Script
-from incumbent.stores.redis.wire import Reply, Request, Wire
+from incumbent.stores.redis.wire import Request
 
 Client: TypeAlias = Redis
 """The clients that an elector can be given."""
@@ -34,11 +28,8 @@ class RedisStore:
 
     def __init__(self, client: Client, prefix: str) -> None:
         _check(client)
-        self._client = client
         self._prefix = prefix
-        self._wire: Wire | None = None
-        self._home: tuple[asyncio.AbstractEventLoop, int] | None = None
-        self._closed = False
+        self._caller = Caller(client)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} prefix={self._prefix!r}>"
@@ -54,7 +45,7 @@ class RedisStore:
             Budget(budget.total * 0.25, budget.total * 0.25),
         )
         try:
-            reply = await self._call(
+            reply = await self._caller.run(
                 scripts.ACQUIRE, (keys.fence, keys.gone, *keys.seats), args, trying, request
             )
         except BaseException:
@@ -83,7 +74,7 @@ class RedisStore:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         request = Request()
         args = (claim.token.encode(), _ms(duration))
-        reply = await self._call(
+        reply = await self._caller.run(
             scripts.EXTEND, (keys.fence, keys.seats[seat]), args, budget, request
         )
         if reply[0] == b"held":
@@ -94,7 +85,7 @@ class RedisStore:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         request = Request()
         args = (claim.token.encode(), _ms(keep), b"1" if grant.doubtful else b"0")
-        reply = await self._call(
+        reply = await self._caller.run(
             scripts.RELEASE, (keys.gone, keys.seats[grant.seat]), args, budget, request
         )
         if reply[0] == b"released" or request.unanswered:
@@ -103,87 +94,25 @@ class RedisStore:
 
     async def leave(self, claim: Claim, budget: Budget) -> None:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        await self._call(
+        await self._caller.run(
             scripts.LEAVE, (keys.gone, *keys.seats), (claim.token.encode(),), budget, Request()
         )
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
         keys = keys_of(self._prefix, election, seats)
-        reply = await self._call(scripts.STATE, keys.seats, (), budget, Request())
+        reply = await self._caller.run(scripts.STATE, keys.seats, (), budget)
         return LeaderState(election, tuple(_info(seat) for seat in reply))
 
     def passing(self, error: Exception) -> bool:
         return faults.passing(error)
 
     async def aclose(self) -> None:
-        self._closed = True
-        # Else the last request that is under way does this.
-        if self._wire is not None and not self._wire.busy and self._is_home():
-            await self._wire.retire()
+        await self._caller.aclose()
 
     async def _leave_quietly(self, claim: Claim, budget: Budget) -> None:
         # The claim's own error is on its way; what was taken frees itself after the lease time.
         with suppress(redis_errors.RedisError):
             await self.leave(claim, budget)
-
-    async def _call(
-        self,
-        script: Script,
-        keys: Sequence[bytes],
-        args: Sequence[bytes],
-        budget: Budget,
-        request: Request,
-    ) -> Reply:
-        """Run `script`, again and again while a fresh connection may help and there is time."""
-        deadline = clock.now() + budget.total
-        for attempt in count():
-            within = min(budget.each, deadline - clock.now())
-            try:
-                if not script.seldom:
-                    try:
-                        request.command = script.by_digest(keys, args)
-                        return await self._send(request, within)
-                    except redis_errors.NoScriptError:
-                        pass
-                request.command = script.by_text(keys, args)
-                return await self._send(request, within)
-            except redis_errors.RedisError as error:
-                pause = (
-                    min(0.25, 0.01 * 2 ** (attempt - 1)) * (0.5 + random.random() / 2)
-                    if attempt
-                    else 0.0
-                )
-                if not faults.worth_sending_again(error) or clock.now() + pause >= deadline:
-                    raise
-            await asyncio.sleep(pause)
-        raise AssertionError("unreachable")
-
-    async def _send(self, request: Request, within: float) -> Reply:
-        if within <= 0:
-            raise redis_errors.TimeoutError("no time was left to ask the server")
-        wire = await self._open_wire()
-        try:
-            return await wire.send(request, within)
-        finally:
-            if self._closed and not wire.busy:
-                await wire.retire()
-
-    async def _open_wire(self) -> Wire:
-        wire, home = self._wire, (asyncio.get_running_loop(), os.getpid())
-        if wire is None or wire.retired or home != self._home:
-            if (
-                wire is not None
-                and self._home is not None
-                and not self._is_home()
-                and home[1] == self._home[1]
-            ):
-                await wire.forsake()
-            wire = self._wire = Wire(self._client.connection_pool)
-            self._home = home
-        return wire
-
-    def _is_home(self) -> bool:
-        return self._home == (asyncio.get_running_loop(), os.getpid())
 
 
 def _check(client: Any) -> None:

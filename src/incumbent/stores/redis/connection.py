@@ -1,0 +1,71 @@
+"""A connection of the caller's pool that is kept, and used in our own way while it is.
+
+Its own retry and socket timeout are set aside (each request has its deadline with us, and
+redis-py's retry would outlive it), and put back when the pool gets it back.
+"""
+
+from contextlib import suppress
+
+import redis
+from redis import exceptions as redis_errors
+from redis.asyncio.connection import AbstractConnection, ConnectionPool
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from incumbent.shield import yielding
+
+# Releases before 5.3 want to be told a command; later ones warn about it.
+_FIRST_COMMAND = ("EVALSHA",) if tuple(redis.VERSION) < (5, 3) else ()
+
+
+class KeptConnection:
+    """At most one connection, taken from `pool` when it is first needed."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._connection: AbstractConnection | None = None
+        self._set_aside: tuple[Retry, float | None] | None = None
+
+    async def ready(self) -> AbstractConnection:
+        """The connection, connected and logged in."""
+        if self._connection is None or not self._connection.is_connected:
+            # redis-py logs in with `asyncio.wait_for`.
+            await yielding(self._connect)
+        if self._connection is None:
+            raise redis_errors.ConnectionError("the connection was given back while it was made")
+        return self._connection
+
+    async def _connect(self) -> None:
+        connection = self._connection
+        if connection is None:
+            # Its decorator hides its type.
+            connection = await self._pool.get_connection(*_FIRST_COMMAND)  # type: ignore[no-untyped-call]
+            self._connection = connection
+            self._set_aside = connection.retry, connection.socket_timeout
+            connection.retry, connection.socket_timeout = Retry(NoBackoff(), 0), None
+        try:
+            await connection.connect()
+        except BaseException:
+            # A log-in that was cut must not leave a connection that looks ready.
+            await connection.disconnect(nowait=True)
+            raise
+
+    async def cut(self) -> None:
+        """Disconnect: whoever reads gets an error, and the next use connects anew."""
+        if self._connection is not None:
+            await self._connection.disconnect(nowait=True)
+
+    async def give_back(self) -> None:
+        """Return the connection to its pool, as it came."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            if self._set_aside is not None:
+                connection.retry, connection.socket_timeout = self._set_aside
+            await self._pool.release(connection)
+
+    async def forsake(self) -> None:
+        """Give back a connection whose event loop is gone."""
+        # The dead loop refuses; redis-py has let go of the socket's streams all the same.
+        with suppress(RuntimeError):
+            await self.cut()
+        await self.give_back()

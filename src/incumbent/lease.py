@@ -41,6 +41,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from incumbent.backoff import pause_after
 from incumbent.options import DRIFT_SECONDS, DRIFT_SHARE, LeaderOptions
 from incumbent.results import LossReason
 
@@ -197,8 +198,10 @@ class LeaseMachine:
     def failed(self, now: float, jitter: float) -> None:
         """An attempt to renew ended without an answer; `jitter` is from 0 to 1."""
         self._step(Input.FAILED)
-        step = self._options.renewal_period / 32 * 2 ** min(self._failures, 5)
-        self._renew_at = now + step * (0.5 + jitter / 2)
+        period = self._options.renewal_period
+        self._renew_at = now + pause_after(
+            self._failures, first=period / 16, longest=period, jitter=jitter
+        )
         last_call = self._stop_at - self._options.renewal_budget
         if now < last_call < self._renew_at:
             self._renew_at = last_call

@@ -55,7 +55,11 @@ async def yielding(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         await asyncio.wait((task,))
     except asyncio.CancelledError:
         scope.cancel()
-        await outlast(task)
+        try:
+            await outlast(task)
+        finally:
+            if not task.cancelled():
+                task.exception()  # seen, or the loop would report it as never retrieved
         raise
     task.result()
 

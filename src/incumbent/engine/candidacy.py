@@ -7,18 +7,16 @@ import asyncio
 import math
 import random
 import secrets
-from functools import partial
 from typing import Final, NamedTuple
 
 from incumbent import clock, events
+from incumbent.backoff import pause_after
 from incumbent.engine import handle
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
-from incumbent.lease import valid_until
 from incumbent.options import LeaderOptions
 from incumbent.results import LossReason, Skipped
-from incumbent.shield import finish
 from incumbent.stores.base import Budget, Busy, Claim, Grant
 
 FIRST_PAUSE: Final = 0.1
@@ -76,45 +74,31 @@ class Candidacy:
         """Stand for the seat; None when not elected within `wait_time` (`skipped` says why)."""
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
-        wait_time = self.options.wait_time
-        give_up_at = math.inf if wait_time is None else clock.now() + wait_time
+        options, store = self.options, self._office.store
+        give_up_at = math.inf if options.wait_time is None else clock.now() + options.wait_time
+        budget = Budget(2 * options.request_timeout, options.request_timeout)
         failures = 0
         while True:
+            claim = self._claim()
             try:
-                answer = await self._ask(give_up_at + 2 * self.options.request_timeout)
+                answer = await store.acquire(claim, budget)
             except Exception as error:
-                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**failures) * random.uniform(0.5, 1)
                 failures += 1
-                if not self._office.store.passing(error) or clock.now() + pause >= give_up_at:
+                pause = pause_after(
+                    failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
+                )
+                if not store.passing(error) or clock.now() + pause >= give_up_at:
                     raise
                 self._tell_delay(error, pause)
             else:
-                if isinstance(answer, Lease):
-                    return answer
+                if isinstance(answer, Grant):
+                    return self._take(claim, answer)
                 if clock.now() >= give_up_at:
                     self._skip(answer)
                     return None
                 failures = 0
                 pause = min(answer.holder.remaining + SOON, random.uniform(*LOOK_AGAIN))
             await asyncio.sleep(min(pause, max(0.0, give_up_at - clock.now())))
-
-    async def _ask(self, end: float) -> Lease | Busy:
-        """Ask the store. A grant that comes too late is undone, and asked for again until `end`."""
-        options, store = self.options, self._office.store
-        timeout = options.request_timeout
-        while True:
-            claim = Claim(
-                self.election, self.seats, secrets.token_hex(16), self.leader_id, options.lease_time
-            )
-            within = min(2 * timeout, end - clock.now())
-            answer = await store.acquire(claim, Budget(within, timeout))
-            if isinstance(answer, Busy):
-                return answer
-            if clock.now() < valid_until(answer.sent_at, answer.ttl):
-                return self._take(claim, answer)
-            await finish(partial(store.leave, claim, Budget(timeout, timeout)))
-            if clock.now() >= end:
-                raise TimeoutError(f"{self.election!r}: the server answers too late for lease_time")
 
     async def leave(self, error: BaseException | None) -> Verdict:
         """The action has ended, with `error` or without: end the term."""
@@ -128,6 +112,17 @@ class Candidacy:
             self._office.tell(events.ActionRaised(**term.names, error=error))
         await term.close()
         return Verdict(term.loss_reason, stopped)
+
+    def _claim(self) -> Claim:
+        options = self.options
+        return Claim(
+            self.election,
+            self.seats,
+            secrets.token_hex(16),
+            self.leader_id,
+            options.lease_time,
+            options.stop_grace,
+        )
 
     def _take(self, claim: Claim, grant: Grant) -> Lease:
         self._term = Term(self._office, self.options, claim, grant)

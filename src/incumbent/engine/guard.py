@@ -37,14 +37,13 @@ class Guard:
 
     def disarm(self) -> bool:
         """Cancel no more. Returns whether a `CancelledError` leaving the action is ours alone."""
-        if not self._armed:
-            return False
-        self._armed = False
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
-        for _ in range(self._sent):
-            self._task.uncancel()
+        if self._armed:
+            self._armed = False
+            if self._handle is not None:
+                self._handle.cancel()
+                self._handle = None
+            for _ in range(self._sent):
+                self._task.uncancel()
         return self._sent > 0 and self._task.cancelling() <= self._baseline
 
     def _deliver(self) -> None:

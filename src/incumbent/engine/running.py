@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TypeVar, cast
 
 from incumbent import clock
+from incumbent.backoff import pause_after
 from incumbent.engine.candidacy import Candidacy
 from incumbent.engine.handle import Lease
 from incumbent.errors import LeadershipLostError, NotElectedError
@@ -132,7 +133,7 @@ async def campaign(
 
     The pause doubles while the action ends sooner than `steady_after` seconds from its start.
     """
-    pause = FIRST_PAUSE
+    quick_ends = 0
     while True:
         began = clock.now()
         outcome = await stand()
@@ -141,7 +142,8 @@ async def campaign(
         if isinstance(outcome, ActionFailed) and not restart:
             raise outcome.error
         if isinstance(outcome, Elected | ActionFailed):
-            pause = (
-                FIRST_PAUSE if clock.now() - began > steady_after else min(LONGEST_PAUSE, 2 * pause)
+            quick_ends = 1 if clock.now() - began > steady_after else quick_ends + 1
+            pause = pause_after(
+                quick_ends, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
             )
-            await asyncio.sleep(pause * (0.5 + random.random() / 2))
+            await asyncio.sleep(pause)

@@ -16,7 +16,7 @@ import anyio
 from incumbent import clock, events
 from incumbent.engine.guard import Guard
 from incumbent.engine.office import Office
-from incumbent.lease import LeaseMachine, Renew, Stop, Wait
+from incumbent.lease import LeaseMachine, Phase, Renew, Stop, Wait
 from incumbent.options import LeaderOptions
 from incumbent.results import LossReason
 from incumbent.shield import finish, outlast
@@ -90,6 +90,8 @@ class Term:
         """Do what the time demands, and come back when it will demand something again."""
         if os.getpid() != self._pid:
             return  # a forked child's copy of the timer: the lease is its parent's
+        if self._machine.phase is Phase.LOST:
+            return  # the timer now belongs to the second cancellation
         now = clock.now()
         if self._closed is None and self.loss_reason is None:
             if self._guard.cancelled_by_others:
@@ -153,7 +155,9 @@ class Term:
                     await self._release(budget)
                 except asyncio.CancelledError:
                     # What was cut in mid-air is sent again, to its end: a release may be repeated.
-                    await finish(partial(self._release, budget))
+                    left = max(now + budget.total - clock.now(), budget.each / 2)
+                    again = Budget(left, budget.each)
+                    await finish(partial(self._release, again, repeated=True))
                     raise
         finally:
             try:
@@ -170,13 +174,15 @@ class Term:
             total = min(total, max(options.renewal_budget, self._machine.deadline - now))
         return Budget(total, options.request_timeout)
 
-    async def _release(self, budget: Budget) -> None:
+    async def _release(self, budget: Budget, *, repeated: bool = False) -> None:
         keep = max(0.0, self._options.min_hold_time - (clock.now() - self.grant.sent_at))
         try:
             answer = await self._office.store.release(self.claim, self.grant, keep, budget)
         except Exception as error:  # noqa: BLE001 - no failed release replaces the outcome
             self._ending, self._release_error = "unknown", error
             return
+        if repeated:
+            answer = "released"  # the first may have done it, so that "not yours" tells nothing
         self._ending = "lost" if answer == "taken" else answer
         if answer == "taken" and self.loss_reason is None:
             self._note_loss("taken")

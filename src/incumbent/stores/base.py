@@ -29,6 +29,8 @@ class Claim:
     token: str = field(repr=False)
     leader_id: str
     lease_time: float
+    margin: float
+    """Seconds that must be left of a lease when its grant arrives, for it to be of use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,9 @@ class Store(Protocol):
     async def acquire(self, claim: Claim, budget: Budget) -> Grant | Busy:
         """Take the lowest free seat, or learn that it is already the claim's.
 
-        When this raises, or is cancelled, nothing of the claim is left behind, as far as the server
-        can be reached.
+        A grant that arrives too late to be of use counts as an overdue answer, and is raised as
+        such. When this raises, or is cancelled, nothing of the claim is left behind, as far as the
+        server can be reached.
         """
         ...
 

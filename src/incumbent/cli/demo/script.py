@@ -1,5 +1,7 @@
 """What happens to the leaders, in order: one is killed, a later one is stopped and resumed."""
 
+import math
+
 from incumbent import clock
 from incumbent.cli.demo.node import Node
 from incumbent.cli.demo.stage import ELECTION, LEASE_TIME, Stage
@@ -63,8 +65,8 @@ async def _resume(stage: Stage, node: Node, fault: Fault) -> None:
         f"{node.name} to notice its loss", lambda: _loss(stage, fault)
     )
     await stage.until(f"{node.name} to stand by", lambda: _stands_by(node))
-    after = 1000 * (stopped_at - resumed_at)
-    stage.say(f"{node.name} noticed within {after:.0f} ms, by itself ({reason}); stands by again")
+    after = math.ceil(1000 * (stopped_at - resumed_at))
+    stage.say(f"{node.name} noticed within {after} ms, by itself ({reason}); stands by again")
     await stage.say_who_leads()
 
 

@@ -17,8 +17,8 @@ def lines(verdict: Verdict) -> Iterator[str]:
     headings = LAYOUT.format(*HEADINGS)
     yield headings
     yield "-" * len(headings)
-    for step in verdict.take_overs:
-        yield LAYOUT.format(*_cells(step))
+    for number, step in enumerate(verdict.take_overs):
+        yield LAYOUT.format(*_cells(step, "unprovoked" if number else "first election"))
     yield ""
     if verdict.failures:
         yield from (f"FAILED: {failure}" for failure in verdict.failures)
@@ -27,8 +27,8 @@ def lines(verdict: Verdict) -> Iterator[str]:
         yield f"OK: fences grow strictly, overlap {_zero(verdict.overlap)}, {slowest}"
 
 
-def _cells(step: TakeOver) -> tuple[str, ...]:
-    event = f"{step.fault.what} of {step.fault.node}" if step.fault else "an election"
+def _cells(step: TakeOver, otherwise: str) -> tuple[str, ...]:
+    event = f"{step.fault.what} of {step.fault.node}" if step.fault else otherwise
     seconds = "" if step.seconds is None else f"{step.seconds:.2f} s"
     return event, step.term.node, str(step.term.fence), seconds, _zero(step.overlap)
 

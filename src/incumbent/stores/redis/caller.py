@@ -8,15 +8,21 @@ import os
 import random
 from collections.abc import Sequence
 from itertools import count
+from typing import Final
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 
 from incumbent import clock
+from incumbent.backoff import pause_after
 from incumbent.stores.base import Budget
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.scripts import Script
 from incumbent.stores.redis.wire import Reply, Request, Wire
+
+FIRST_PAUSE: Final = 0.005
+LONGEST_PAUSE: Final = 0.25
+"""Seconds before a request is sent again: the first time, and the most."""
 
 
 class Caller:
@@ -43,12 +49,14 @@ class Caller:
         request = request or Request()
         deadline = clock.now() + budget.total
         said: redis_errors.RedisError | None = None
-        for attempt in count():
+        for attempt in count(1):
             within = min(budget.each, deadline - clock.now())
             try:
                 return await self._run_once(script, keys, args, request, within)
             except redis_errors.RedisError as error:
-                pause = min(0.25, 0.005 * 2**attempt) * random.uniform(0.5, 1) if attempt else 0.0
+                pause = pause_after(
+                    attempt, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
+                )
                 if not isinstance(error, redis_errors.TimeoutError):
                     said = error
                 if not faults.worth_sending_again(error) or clock.now() + pause >= deadline:
@@ -60,9 +68,8 @@ class Caller:
     async def aclose(self) -> None:
         """Give the connection back; a call that is still to come opens one for itself."""
         self._closed = True
-        # Else the last request that is under way does this.
         home = asyncio.get_running_loop(), os.getpid()
-        if self._wire is not None and not self._wire.busy and self._home == home:
+        if self._wire is not None and self._home == home:
             await self._wire.retire()
 
     async def _run_once(

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis, RedisCluster
 
+from incumbent import clock
+from incumbent.lease import valid_until
 from incumbent.results import LeaderInfo, LeaderState
 from incumbent.shield import finish
 from incumbent.stores.base import Budget, Busy, Claim, Extended, Grant, NotYours, Released, instant
@@ -48,21 +50,17 @@ class RedisStore:
             reply = await self._caller.run(
                 scripts.ACQUIRE, (keys.fence, keys.gone, *keys.seats), args, trying, request
             )
-        except BaseException:
-            if request.unanswered:
+            if reply[0] == b"granted":
+                return _grant(claim, reply, request)
+        except BaseException as error:
+            # Whatever was read by somebody, only what was refused to *us* is known to be nothing.
+            refused = isinstance(error, redis_errors.ResponseError) and not request.unanswered
+            if request.sent_at and not refused:
                 await finish(partial(self._leave_quietly, claim, cleaning))
             raise
-        if reply[0] == b"granted":
-            _, seat, fence, since, ttl = reply
-            return Grant(
-                seat=int(seat),
-                fence=int(fence),
-                since=instant(int(since)),
-                ttl=int(ttl) / 1000,
-                sent_at=request.sent_at,
-                doubtful=request.unanswered > 0,
-            )
         if reply[0] == b"busy":
+            if request.unanswered:  # a copy that arrives when the seat is free must not take it
+                await finish(partial(self._leave_quietly, claim, cleaning))
             return Busy(_info(reply[1:]))
         raise redis_errors.ResponseError(
             f"a claim of election {claim.election!r} was given up and then used again"
@@ -113,6 +111,22 @@ class RedisStore:
         # The claim's own error is on its way; what was taken frees itself after the lease time.
         with suppress(redis_errors.RedisError):
             await self.leave(claim, budget)
+
+
+def _grant(claim: Claim, reply: Sequence[Any], request: Request) -> Grant:
+    _, seat, fence, since, ttl = reply
+    if clock.now() + claim.margin >= valid_until(request.sent_at, int(ttl) / 1000):
+        raise redis_errors.TimeoutError(
+            f"a seat of {claim.election!r} was granted too late: the server is slow for lease_time"
+        )
+    return Grant(
+        seat=int(seat),
+        fence=int(fence),
+        since=instant(int(since)),
+        ttl=int(ttl) / 1000,
+        sent_at=request.sent_at,
+        doubtful=request.unanswered > 0,
+    )
 
 
 def _check(client: Any) -> None:

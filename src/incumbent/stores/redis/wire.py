@@ -78,9 +78,10 @@ class Wire:
         return reply
 
     async def retire(self) -> None:
-        """Use an idle wire no more: its connection goes back to the pool."""
+        """Use this for nothing new; the connection goes back when nothing is under way."""
         self.retired = True
-        await finish(self._kept.give_back)
+        if not self.busy:
+            await finish(self._kept.give_back)
 
     async def forsake(self) -> None:
         """Retire a wire whose event loop is gone: nothing of it can be awaited any more."""
@@ -115,23 +116,29 @@ class Wire:
     async def _send_queue(self) -> None:
         try:
             while self._queue:
-                queue, self._queue = self._queue, []
-                self._batch = [request for request in queue if request.awaited]
-                replies: Sequence[Reply] = [_overdue()] * len(self._batch)
+                self._batch, self._queue = self._queue, []
+                outcome: Exception = _overdue()
                 try:
-                    if self._batch:
-                        replies = await self._exchange(self._batch)
+                    await self._exchange_batch()
                 except Exception as error:  # noqa: BLE001 - told to each that waits
-                    replies = [error] * len(self._batch)
+                    outcome = error
                 finally:
-                    for request, reply in zip(self._batch, replies, strict=True):
-                        request.resolve(reply)
+                    for request in self._batch:
+                        request.resolve(outcome)
                     self._batch = []
         finally:
             self.busy = False
             self._sender = None
             if self.retired:
                 await self._kept.give_back()
+
+    async def _exchange_batch(self) -> None:
+        # To connect may take its time: who has given up by then must not be sent any more.
+        await self._kept.ready()
+        batch = [request for request in self._batch if request.awaited]
+        if batch:
+            for request, reply in zip(batch, await self._exchange(batch), strict=True):
+                request.resolve(reply)
 
     async def _exchange(self, requests: Sequence[Request]) -> list[Reply]:
         """Send all, then read all. An answer that is an error is returned, not raised."""
@@ -141,7 +148,11 @@ class Wire:
         for request in requests:
             request.sent_at = sent_at
             request.unanswered += 1
-        await connection.send_packed_command(packed, check_health=False)
+        try:
+            await connection.send_packed_command(packed, check_health=False)
+        except AttributeError as error:
+            # From Python 3.12 on, asyncio meets a transport that has just lost its connection so.
+            raise redis_errors.ConnectionError("the connection was lost while sending") from error
         replies: list[Reply] = []
         for request in requests:
             try:

@@ -1,0 +1,82 @@
+"""incumbent.errors: the tree as drawn, what the errors say, and that they can travel."""
+
+import inspect
+import pickle
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from incumbent import errors
+from incumbent.errors import IncumbentError, LeadershipLostError, NotElectedError
+from incumbent.results import LeaderInfo
+
+HOLDER = LeaderInfo(
+    leader_id="web-1", seat=0, fence=7, since=datetime(2026, 1, 2, tzinfo=UTC), remaining=3.5
+)
+ERRORS = [
+    pytest.param(IncumbentError("broken"), id="IncumbentError"),
+    pytest.param(NotElectedError("job"), id="NotElectedError"),
+    pytest.param(NotElectedError("job", HOLDER), id="NotElectedError-holder"),
+    pytest.param(LeadershipLostError("job", "taken"), id="LeadershipLostError"),
+    pytest.param(LeadershipLostError("job", "stalled", "why"), id="LeadershipLostError-detail"),
+]
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    """Every error class is drawn once, and all have the one root, an Exception."""
+    classes = [
+        value
+        for value in vars(errors).values()
+        if inspect.isclass(value) and value.__module__ == errors.__name__
+    ]
+    drawn = re.findall(r"^\s*[├└─│ ]*\b(\w+Error)\b", errors.__doc__ or "", re.MULTILINE)
+    assert drawn == [value.__name__ for value in classes]
+    for value in classes:
+        assert issubclass(value, IncumbentError)
+        assert IncumbentError.__bases__ == (Exception,)
+
+
+def test_no_error_hides_among_those_of_python() -> None:
+    """`except ValueError`, `OSError` or `TimeoutError` around an action catches none of ours."""
+    for error in (NotElectedError("job"), LeadershipLostError("job", "taken")):
+        assert not isinstance(error, (ValueError, TypeError, OSError, RuntimeError))
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_can_be_pickled(error: IncumbentError) -> None:
+    """From a worker process it comes back with its fields, its message and its notes."""
+    error.add_note("seen in worker 3")
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert vars(copy) == vars(error)
+    assert copy.args == error.args
+
+
+def test_not_elected_names_the_election_and_who_has_the_seat() -> None:
+    """The message is enough to know whom to ask."""
+    assert str(NotElectedError("nightly report")) == "not elected in 'nightly report'"
+    assert str(NotElectedError("job", HOLDER)) == "not elected in 'job': web-1 has the seat"
+    assert NotElectedError("job", HOLDER).holder is HOLDER
+
+
+def test_lost_names_the_election_and_the_reason() -> None:
+    """The reason is a field as well, for those who decide by it."""
+    error = LeadershipLostError("job", "unreachable", "2 s too late")
+    assert str(error) == "leadership of 'job' was lost: unreachable (2 s too late)"
+    assert str(LeadershipLostError("job", "taken")) == "leadership of 'job' was lost: taken"
+    assert (error.election, error.reason, error.detail) == ("job", "unreachable", "2 s too late")
+
+
+def test_a_name_cannot_forge_a_line_of_a_log() -> None:
+    """Names are shown quoted, with control characters escaped, wherever they came from."""
+    for error in (NotElectedError("a\nb"), LeadershipLostError("a\nb", "taken")):
+        assert "\n" not in str(error)
+
+
+def test_no_error_has_room_for_a_token() -> None:
+    """No constructor takes one, and what is shown of a holder has none."""
+    for kind in (NotElectedError, LeadershipLostError):
+        assert "token" not in str(inspect.signature(kind))
+    assert "token" not in repr(NotElectedError("job", HOLDER))

@@ -155,7 +155,7 @@ class Term:
                     await self._release(budget)
                 except asyncio.CancelledError:
                     # What was cut in mid-air is sent again, to its end: a release may be repeated.
-                    left = max(now + budget.total - clock.now(), budget.each / 2)
+                    left = max(now + budget.total - clock.now(), self._options.renewal_budget)
                     again = Budget(left, budget.each)
                     await finish(partial(self._release, again, repeated=True))
                     raise

@@ -7,6 +7,7 @@ import asyncio
 import os
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Final
 
@@ -25,6 +26,30 @@ LONGEST_PAUSE: Final = 0.25
 """Seconds before a request is sent again: the first time, and the most."""
 
 
+class Call:
+    """What became of the requests of one call, each sent once."""
+
+    __slots__ = ("requests",)
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    @property
+    def sent_at(self) -> float:
+        """When the last one was sent, which is the one that was answered; 0 if none was."""
+        return self.requests[-1].sent_at if self.requests else 0.0
+
+    @property
+    def sent(self) -> bool:
+        """Whether any of them may have reached the server."""
+        return any(request.sent_at for request in self.requests)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether any of them had no answer, so that it may yet arrive."""
+        return any(request.unanswered for request in self.requests)
+
+
 class Caller:
     """The way to the server of `client`: one wire per event loop and process."""
 
@@ -40,19 +65,26 @@ class Caller:
         keys: Sequence[bytes],
         args: Sequence[bytes],
         budget: Budget,
-        request: Request | None = None,
+        call: Call | None = None,
     ) -> Reply:
         """Run `script`, again and again while a fresh connection may help and there is time.
 
-        `request` tells afterwards when the answered one was sent, and how many had no answer.
+        `call` tells afterwards, also after an error, what was sent.
         """
-        request = request or Request()
+        requests = [] if call is None else call.requests
         deadline = clock.now() + budget.total
         said: redis_errors.RedisError | None = None
+
+        async def send(command: bytes) -> Reply:
+            requests.append(Request(command))
+            return await self._send(requests[-1], min(budget.each, deadline - clock.now()))
+
         for attempt in count(1):
-            within = min(budget.each, deadline - clock.now())
             try:
-                return await self._run_once(script, keys, args, request, within)
+                if not script.seldom:
+                    with suppress(redis_errors.NoScriptError):
+                        return await send(script.by_digest(keys, args))
+                return await send(script.by_text(keys, args))
             except redis_errors.RedisError as error:
                 pause = pause_after(
                     attempt, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
@@ -71,23 +103,6 @@ class Caller:
         home = asyncio.get_running_loop(), os.getpid()
         if self._wire is not None and self._home == home:
             await self._wire.retire()
-
-    async def _run_once(
-        self,
-        script: Script,
-        keys: Sequence[bytes],
-        args: Sequence[bytes],
-        request: Request,
-        within: float,
-    ) -> Reply:
-        if not script.seldom:
-            try:
-                request.command = script.by_digest(keys, args)
-                return await self._send(request, within)
-            except redis_errors.NoScriptError:
-                pass
-        request.command = script.by_text(keys, args)
-        return await self._send(request, within)
 
     async def _send(self, request: Request, within: float) -> Reply:
         if within <= 0:

@@ -17,9 +17,8 @@ from incumbent.results import LeaderInfo, LeaderState
 from incumbent.shield import finish
 from incumbent.stores.base import Budget, Busy, Claim, Extended, Grant, NotYours, Released, instant
 from incumbent.stores.redis import faults, scripts
-from incumbent.stores.redis.caller import Caller
+from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import keys_of
-from incumbent.stores.redis.wire import Request
 
 Client: TypeAlias = Redis
 """The clients that an elector can be given."""
@@ -39,7 +38,7 @@ class RedisStore:
     async def acquire(self, claim: Claim, budget: Budget) -> Grant | Busy:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         args = (claim.token.encode(), claim.leader_id.encode(), _ms(claim.lease_time))
-        request = Request()
+        call = Call()
         # A quarter of the time is kept for the clean-up, so that both together stay within the
         # budget.
         trying, cleaning = (
@@ -48,18 +47,18 @@ class RedisStore:
         )
         try:
             reply = await self._caller.run(
-                scripts.ACQUIRE, (keys.fence, keys.gone, *keys.seats), args, trying, request
+                scripts.ACQUIRE, (keys.fence, keys.gone, *keys.seats), args, trying, call
             )
             if reply[0] == b"granted":
-                return _grant(claim, reply, request)
+                return _grant(claim, reply, call)
         except BaseException as error:
             # Whatever was read by somebody, only what was refused to *us* is known to be nothing.
-            refused = isinstance(error, redis_errors.ResponseError) and not request.unanswered
-            if request.sent_at and not refused:
+            refused = isinstance(error, redis_errors.ResponseError) and not call.doubtful
+            if call.sent and not refused:
                 await finish(partial(self._leave_quietly, claim, cleaning))
             raise
         if reply[0] == b"busy":
-            if request.unanswered:  # a copy that arrives when the seat is free must not take it
+            if call.doubtful:  # a copy that arrives when the seat is free must not take it
                 await finish(partial(self._leave_quietly, claim, cleaning))
             return Busy(_info(reply[1:]))
         raise redis_errors.ResponseError(
@@ -70,30 +69,30 @@ class RedisStore:
         self, claim: Claim, seat: int, duration: float, budget: Budget
     ) -> Extended | NotYours:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        request = Request()
+        call = Call()
         args = (claim.token.encode(), _ms(duration))
         reply = await self._caller.run(
-            scripts.EXTEND, (keys.fence, keys.seats[seat]), args, budget, request
+            scripts.EXTEND, (keys.fence, keys.seats[seat]), args, budget, call
         )
         if reply[0] == b"held":
-            return Extended(ttl=int(reply[1]) / 1000, sent_at=request.sent_at)
+            return Extended(ttl=int(reply[1]) / 1000, sent_at=call.sent_at)
         return "taken" if reply[0] == b"taken" else "gone"
 
     async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        request = Request()
+        call = Call()
         args = (claim.token.encode(), _ms(keep), b"1" if grant.doubtful else b"0")
         reply = await self._caller.run(
-            scripts.RELEASE, (keys.gone, keys.seats[grant.seat]), args, budget, request
+            scripts.RELEASE, (keys.gone, keys.seats[grant.seat]), args, budget, call
         )
-        if reply[0] == b"released" or request.unanswered:
+        if reply[0] == b"released" or call.doubtful:
             return "released"
         return "taken" if reply[0] == b"taken" else "gone"
 
     async def leave(self, claim: Claim, budget: Budget) -> None:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         await self._caller.run(
-            scripts.LEAVE, (keys.gone, *keys.seats), (claim.token.encode(),), budget, Request()
+            scripts.LEAVE, (keys.gone, *keys.seats), (claim.token.encode(),), budget
         )
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
@@ -113,9 +112,9 @@ class RedisStore:
             await self.leave(claim, budget)
 
 
-def _grant(claim: Claim, reply: Sequence[Any], request: Request) -> Grant:
+def _grant(claim: Claim, reply: Sequence[Any], call: Call) -> Grant:
     _, seat, fence, since, ttl = reply
-    if clock.now() + claim.margin >= valid_until(request.sent_at, int(ttl) / 1000):
+    if clock.now() + claim.margin >= valid_until(call.sent_at, int(ttl) / 1000):
         raise redis_errors.TimeoutError(
             f"a seat of {claim.election!r} was granted too late: the server is slow for lease_time"
         )
@@ -124,8 +123,8 @@ def _grant(claim: Claim, reply: Sequence[Any], request: Request) -> Grant:
         fence=int(fence),
         since=instant(int(since)),
         ttl=int(ttl) / 1000,
-        sent_at=request.sent_at,
-        doubtful=request.unanswered > 0,
+        sent_at=call.sent_at,
+        doubtful=call.doubtful,
     )
 
 

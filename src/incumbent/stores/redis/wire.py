@@ -7,6 +7,7 @@ connection.
 """
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -23,13 +24,13 @@ Reply: TypeAlias = Any
 
 
 class Request:
-    """One command on its way: when it was sent last, and how often without an answer."""
+    """One command, sent once: when, and whether its answer is still to come."""
 
     __slots__ = ("answer", "command", "overdue_at", "sent_at", "unanswered")
 
-    def __init__(self) -> None:
-        self.command: bytes = b""
-        self.unanswered: int = 0
+    def __init__(self, command: bytes) -> None:
+        self.command: bytes = command
+        self.unanswered: bool = False
         self.sent_at: float = 0.0
         self.overdue_at: float = 0.0
         self.answer: asyncio.Future[Reply] | None = None
@@ -56,7 +57,6 @@ class Wire:
         self._batch: list[Request] = []
         self._sender: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
-        self._dropping: asyncio.Task[None] | None = None
 
     async def send(self, request: Request, within: float) -> Reply:
         """Send `request` once and return the server's answer.
@@ -95,7 +95,7 @@ class Wire:
                 (reply,) = await self._exchange((request,))
                 return reply
         except TimeoutError:
-            await self._drop()
+            self._give_way()
             return _overdue()
         finally:
             if self._queue:
@@ -147,7 +147,7 @@ class Wire:
         sent_at = clock.now()
         for request in requests:
             request.sent_at = sent_at
-            request.unanswered += 1
+            request.unanswered = True
         try:
             await connection.send_packed_command(packed, check_health=False)
         except AttributeError as error:
@@ -159,7 +159,7 @@ class Wire:
                 replies.append(await connection.read_response(disable_decoding=True))
             except redis_errors.ResponseError as error:
                 replies.append(error)
-            request.unanswered -= 1
+            request.unanswered = False
         if any(wrong_server(reply) for reply in replies if isinstance(reply, Exception)):
             await self._kept.cut()
         return replies
@@ -173,27 +173,31 @@ class Wire:
 
     def _look(self) -> None:
         self._alarm = None
-        loop = asyncio.get_running_loop()
-        # A batch that nobody waits for any more must end, too.
-        waiting = [request for request in self._queue if request.awaited] + self._batch
-        first = min((request.overdue_at for request in waiting), default=None)
-        if first is None:
-            return
-        if first > loop.time():
+        now = asyncio.get_running_loop().time()
+        waiting = [request for request in self._queue + self._batch if request.awaited]
+        late = [request for request in waiting if request.overdue_at <= now]
+        for request in late:
+            request.resolve(_overdue())
+        if late:
+            self._give_way()
+        # A batch that nobody waits for any more has the time that its most patient request had.
+        end = max((request.overdue_at for request in self._batch), default=math.inf)
+        if end <= now and self._sender is not None:
+            self._sender.cancel()
+        ahead = [request.overdue_at for request in waiting if request.awaited]
+        if (first := min(ahead, default=end)) < math.inf and end > now:
             self._watch(first)
-        else:
-            self._dropping = loop.create_task(self._drop(), name="incumbent wire")
 
-    async def _drop(self) -> None:
-        """Retire at once, as an answer is overdue: what is under way or queued gets an error."""
+    def _give_way(self) -> None:
+        """An answer is overdue: let what is queued try another wire.
+
+        What is under way here goes on: that one request had little time does not mean that the
+        connection is dead, and those with more must not pay for it.
+        """
         self.retired = True
         queue, self._queue = self._queue, []
         for request in queue:
-            request.resolve(_overdue())
-        if self._batch and self._sender is not None:
-            self._sender.cancel()
-        else:
-            await self._kept.cut()
+            request.resolve(redis_errors.ConnectionError("this connection keeps others waiting"))
 
 
 def _overdue() -> redis_errors.TimeoutError:

@@ -78,6 +78,7 @@ class Stepped(Generic[T]):
             self.error = error
             raise
         finally:
+            self._at = 0  # what goes on after it, for others as well, is none of ours
             _running.reset(token)
             loop.set_task_factory(factory)
         return self.value

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cancellation import ways
-from cancellation.stage import ENTRIES, Action, Entry, Theatre, enter, nothing
+from cancellation.stage import ENTRIES, Action, Entry, Stage, Theatre, enter, nothing
 from cancellation.stepping import Stepped
 from cancellation.ways import FOUR, HARDER, Way
 from incumbent import LeaderElector, NotElectedError, current_lease
@@ -217,19 +217,56 @@ async def test_p4_at_each_point_of_a_life(
     record_property("points", points)
 
 
-async def test_p4_many_at_once(theatre: Theatre) -> None:
-    """Of calls that share one connection, the cancelled one leaves nothing, the rest succeed."""
-    for at in range(1, MOST):
-        stage = await theatre.stage(cold=True)
-        names = [f"{stage.name}-{number}" for number in range(20)]
-        async with asyncio.TaskGroup() as group:
-            others = [
-                group.create_task(stage.elector.run_if_leader(name, nothing)) for name in names
-            ]
+@pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
+@pytest.mark.parametrize("way", FOUR.values(), ids=FOUR)
+async def test_p4_at_each_point_in_company(
+    theatre: Theatre, way: Way, late: bool, record_property: Record
+) -> None:
+    """Cancelled among others on the same connection, the call leaves nothing; they go on."""
+
+    async def another(stage: Stage, number: int) -> int:
+        rounds = 0
+        while not ended.is_set():
+            assert await stage.elector.run_if_leader(f"{stage.name}-{number}", nothing) == "done"
+            rounds += 1
+        return rounds
+
+    points = 0
+    for plot in (PLOTS["free"], PLOTS["free, cold"], PLOTS["waits and wins"]):
+        for at in range(1, MOST):
+            stage = await theatre.stage(cold=plot.cold, wait_time=plot.wait_time)
+            if plot.held_for:
+                stage.occupy(plot.held_for)
+            ended = asyncio.Event()
+            work = partial(stage.enter, "run_if_leader", Action(shielded=way is ways.by_scope))
+            async with asyncio.TaskGroup() as group:
+                others = [group.create_task(another(stage, number)) for number in range(3)]
+                await asyncio.sleep(0)
+                run = await group.create_task(way(work, at, late=late))
+                ended.set()
+            assert all(other.result() for other in others)
+            # It may have ended before a cancellation came that was sent while another was served.
+            assert run.cancelled == run.seen
+            await stage.empty()
+            points += run.struck
+            if not run.struck:
+                break
+    record_property("points", points)
+
+
+async def test_p4_closed_while_it_waits(theatre: Theatre) -> None:
+    """Cancelled after its elector was closed, a call that still waits leaves nothing either."""
+    for late in (False, True):
+        for at in range(1, MOST):
+            stage = await theatre.stage(cold=False, wait_time=5)
+            stage.occupy(0.01)
             work = partial(stage.enter, "run_if_leader", Action())
-            run = await group.create_task(ways.by_task(work, at, late=bool(at % 2)))
-        assert [other.result() for other in others] == ["done"] * len(names)
-        assert run.cancelled == run.struck
-        await stage.empty()
-        if not run.struck:
-            break
+            running = asyncio.create_task(ways.by_task(work, at, late=late))
+            await asyncio.sleep(0)
+            await stage.elector.aclose()
+            run = await running
+            assert run.cancelled == run.struck
+            await stage.empty()
+            if not run.struck:
+                assert run.value == "done"
+                break

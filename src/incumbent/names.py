@@ -5,11 +5,14 @@ control characters would hide in a terminal, and ``@`` at the start is kept for 
 tenants.
 """
 
+import re
 from typing import Final
 
 MAX_BYTES: Final = 255
 _TENANT_MARK: Final = "@"
 _TENANT_END: Final = ":"
+_BRACES: Final = re.compile(r"[{}]")
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def election_name(name: str, scope: str = "") -> str:
@@ -44,13 +47,12 @@ def _check(what: str, name: str) -> str:
         raise TypeError(f"{what} must be a str, not {type(name).__name__}")
     if not name.strip():
         raise ValueError(f"{what} must not be blank: {name!r}")
-    for character in name:
-        if character in "{}":
-            raise ValueError(
-                f"{what} must have no braces, which mark the cluster's hash slot: {name!r}"
-            )
-        if character < " " or "\x7f" <= character <= "\x9f":
-            raise ValueError(f"{what} must have no control characters: {name!r}")
+    if _BRACES.search(name):
+        raise ValueError(
+            f"{what} must have no braces, which mark the cluster's hash slot: {name!r}"
+        )
+    if _CONTROLS.search(name):
+        raise ValueError(f"{what} must have no control characters: {name!r}")
     return _bounded(what, name)
 
 

@@ -100,9 +100,9 @@ class Caller:
     async def aclose(self) -> None:
         """Give the connection back; a call that is still to come opens one for itself."""
         self._closed = True
-        home = asyncio.get_running_loop(), os.getpid()
-        if self._wire is not None and self._home == home:
+        if self._at_home() and self._wire is not None:
             await self._wire.retire()
+        await self._leave_other_home()
 
     async def _send(self, request: Request, within: float) -> Reply:
         if within <= 0:
@@ -115,11 +115,18 @@ class Caller:
                 await wire.retire()
 
     async def _open_wire(self) -> Wire:
-        home = asyncio.get_running_loop(), os.getpid()
-        if self._wire is not None and self._home is not None and self._home != home:
-            wire, self._wire = self._wire, None
-            if self._home[1] == home[1]:  # in a forked child the connection is its parent's
-                await wire.forsake()
+        await self._leave_other_home()
         if self._wire is None or self._wire.retired:
-            self._wire, self._home = Wire(self._client.connection_pool), home
+            self._wire = Wire(self._client.connection_pool)
+            self._home = asyncio.get_running_loop(), os.getpid()
         return self._wire
+
+    def _at_home(self) -> bool:
+        return self._home == (asyncio.get_running_loop(), os.getpid())
+
+    async def _leave_other_home(self) -> None:
+        if self._wire is None or self._at_home():
+            return
+        wire, self._wire = self._wire, None
+        if self._home is not None and self._home[1] == os.getpid():
+            await wire.forsake()  # else we are a forked child, and the connection is our parent's

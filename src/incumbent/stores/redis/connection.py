@@ -63,6 +63,11 @@ class KeptConnection:
                 connection.retry, connection.socket_timeout = self._set_aside
             await self._pool.release(connection)
 
+    async def close(self) -> None:
+        """Disconnect and give back: an open connection would be of no use in the next event loop."""
+        await self.cut()
+        await self.give_back()
+
     async def forsake(self) -> None:
         """Give back a connection whose event loop is gone."""
         # The dead loop refuses; redis-py has let go of the socket's streams all the same.

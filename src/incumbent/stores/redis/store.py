@@ -143,7 +143,7 @@ def _check(client: Any) -> None:
 def _info(seat: Sequence[Any]) -> LeaderInfo:
     number, leader, fence, since, ttl, retained = seat
     return LeaderInfo(
-        leader_id=bytes(leader).decode(),
+        leader_id=bytes(leader).decode(errors="replace"),
         seat=int(number),
         fence=int(fence),
         since=instant(int(since)),

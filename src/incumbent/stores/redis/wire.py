@@ -7,6 +7,7 @@ connection.
 """
 
 import asyncio
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -81,7 +82,7 @@ class Wire:
         """Use this for nothing new; the connection goes back when nothing is under way."""
         self.retired = True
         if not self.busy:
-            await finish(self._kept.give_back)
+            await finish(self._kept.close)
 
     async def forsake(self) -> None:
         """Retire a wire whose event loop is gone: nothing of it can be awaited any more."""
@@ -124,7 +125,7 @@ class Wire:
                     outcome = error
                 finally:
                     for request in self._batch:
-                        request.resolve(outcome)
+                        request.resolve(copy.copy(outcome))  # raised by many, each its own
                     self._batch = []
         finally:
             self.busy = False

@@ -20,6 +20,11 @@ for i = 3, #KEYS do
   end
   if owner then
     local ttl = redis.call('PTTL', KEYS[i])
+    if ttl == -1 then
+      -- Somebody else's doing (PERSIST, RESTORE). Its holder, if it lives, renews it; else it would be taken for ever.
+      redis.call('PEXPIRE', KEYS[i], lease)
+      ttl = lease
+    end
     if not soonest or ttl < soonest.ttl then
       soonest = {index = i, ttl = ttl, retained = owner == RETAINED}
     end
@@ -38,7 +43,11 @@ end
 
 -- The counter comes first: on a full server it is this write that is refused, and nothing has changed then.
 local now = now_us()
-local fence = string.format('%.0f', math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now))
+local last = tonumber(redis.call('GET', fence_key) or '0')
+if not (last and last < MAX_FENCE) then
+  return redis.error_reply('ERR the fence counter of this election is not one of ours')
+end
+local fence = string.format('%.0f', math.max(last + 1, now))
 local since = string.format('%.0f', math.floor(now / 1000))
 redis.call('SET', fence_key, fence, 'PX', math.max(FENCE_TTL, 2 * lease))
 -- Asked before the seat exists: a user without this right must not be left with a seat that never expires.

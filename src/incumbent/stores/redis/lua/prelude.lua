@@ -5,6 +5,7 @@
 
 local RETAINED = 'retained'
 local FENCE_TTL = 86400000
+local MAX_FENCE = 9007199254740991 -- beyond 2^53 - 1 Lua's numbers skip some
 local GONE_TTL = 60000
 
 local function now_us()

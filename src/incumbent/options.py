@@ -78,7 +78,7 @@ class LeaderOptions:
         if not MIN_LEASE_TIME <= lease <= MAX_LEASE_TIME:
             raise ValueError(
                 f"lease_time must be from {MIN_LEASE_TIME:g} s to {MAX_LEASE_TIME:g} s,"
-                f" not {lease:g} s"
+                f" not {lease:.15g} s"
             )
         put = object.__setattr__
         put(self, "lease_time", lease)
@@ -125,12 +125,12 @@ class LeaderOptions:
         if self.min_hold_time > self.lease_time:
             raise ValueError(
                 "min_hold_time must be at most lease_time: "
-                f"{self.min_hold_time:g} s > {self.lease_time:g} s"
+                f"{self.min_hold_time:.15g} s > {self.lease_time:.15g} s"
             )
         if self.max_hold_time is not None and self.max_hold_time <= 0:
-            raise ValueError(f"max_hold_time must be above 0, not {self.max_hold_time:g} s")
+            raise ValueError(f"max_hold_time must be above 0, not {self.max_hold_time:.15g} s")
         if self.request_timeout <= 0:
-            raise ValueError(f"request_timeout must be above 0, not {self.request_timeout:g} s")
+            raise ValueError(f"request_timeout must be above 0, not {self.request_timeout:.15g} s")
 
     def _check_timers(self) -> None:
         drift = DRIFT_SHARE * self.lease_time + DRIFT_SECONDS
@@ -139,9 +139,9 @@ class LeaderOptions:
         if needed >= self.lease_time:
             raise ValueError(
                 "the timers must fit into lease_time: "
-                f"renewal period and two attempts {renewing:g} s + stop_grace {self.stop_grace:g} s"
+                f"renewal period and two attempts {renewing:g} s + stop_grace {self.stop_grace:.15g} s"
                 f" + drift allowance {drift:g} s = {needed:g} s,"
-                f" lease_time is {self.lease_time:g} s"
+                f" lease_time is {self.lease_time:.15g} s"
             )
 
 
@@ -161,7 +161,7 @@ def seconds(what: str, value: Duration) -> float:
 
 def _not_negative(what: str, value: float) -> float:
     if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{what} must be finite and not negative, not {value:g} s")
+        raise ValueError(f"{what} must be finite and not negative, not {value:.15g} s")
     return value
 
 

@@ -247,9 +247,6 @@ def test_a_limit_of_zero_is_refused(field: str) -> None:
     assert getattr(options(**{field: 1e-6}), field) == 1e-6
 
 
-@pytest.mark.xfail(
-    strict=True, reason="messages round values to six digits, so that they contradict themselves"
-)
 @pytest.mark.parametrize(
     "values",
     [

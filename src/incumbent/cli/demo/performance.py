@@ -13,12 +13,9 @@ from incumbent.cli.demo import script, summary
 from incumbent.cli.demo.node import NodeDiedError
 from incumbent.cli.demo.screen import Screen, open_screen
 from incumbent.cli.demo.server import Server
-from incumbent.cli.demo.stage import LEASE_TIME, Stage
+from incumbent.cli.demo.stage import LEASE_TIME, Stage, WaitedInVainError
 from incumbent.cli.demo.verdict import Verdict, judge
 from incumbent.cli.demo.warden import Warden
-
-LONGEST: Final = 26.0
-"""Seconds for the script; the whole demo ends within 30."""
 
 LIMIT: Final = LEASE_TIME + 0.5
 """Seconds from a fault to the next leader: the lease, and a little for noticing."""
@@ -65,12 +62,9 @@ async def _play(url: str, title: str, warden: Warden, screen: Screen) -> Verdict
 async def _perform(stage: Stage) -> list[str]:
     """Let the script play. Returns why it could not be played to its end."""
     try:
-        async with asyncio.timeout(LONGEST):
-            await script.perform(stage)
-    except TimeoutError:
-        return [f"waited in vain for {stage.waiting_for}"]
-    except NodeDiedError as died:
-        return [str(died)]
+        await script.perform(stage)
+    except (NodeDiedError, WaitedInVainError) as trouble:
+        return [str(trouble)]
     return []
 
 

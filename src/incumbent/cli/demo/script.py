@@ -4,7 +4,7 @@ import math
 
 from incumbent import clock
 from incumbent.cli.demo.node import Node
-from incumbent.cli.demo.stage import ELECTION, LEASE_TIME, Stage
+from incumbent.cli.demo.stage import ELECTION, LEASE_TIME, START_WITHIN, Stage
 from incumbent.cli.demo.verdict import Fault, Term, successor
 
 
@@ -25,7 +25,9 @@ async def _elect(stage: Stage) -> None:
     stage.say(f"three processes stand for election {ELECTION!r}, lease {LEASE_TIME:g} s")
     for node in stage.nodes:
         node.start()
-    await stage.until("three processes", lambda: all(node.last for node in stage.nodes))
+    await stage.until(
+        "three processes", lambda: all(node.last for node in stage.nodes), START_WITHIN
+    )
     leader = await stage.leader()
     stage.say(f"{leader.name} is elected, the others stand by")
 
@@ -43,7 +45,7 @@ async def _kill_the_leader(stage: Stage) -> Node:
 async def _start_again(stage: Stage, node: Node) -> None:
     stage.say(f"{node.name} is started again, as a new process")
     node.start()
-    await stage.until(f"{node.name} to stand by", lambda: node.last is not None)
+    await stage.until(f"{node.name} to come up", lambda: node.last is not None, START_WITHIN)
 
 
 async def _stop_the_leader(stage: Stage) -> None:

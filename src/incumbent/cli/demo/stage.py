@@ -25,6 +25,16 @@ LEASE_TIME: Final = 2.0
 NAMES: Final = ("node-1", "node-2", "node-3")
 STEP: Final = 0.05
 
+START_WITHIN: Final = 30.0
+"""Seconds for a process to come up; it takes less than one unless the machine is very busy."""
+
+WITHIN: Final = 8.0
+"""Seconds for all else: several lease times, so that a late take-over is seen and measured."""
+
+
+class WaitedInVainError(Exception):
+    """Something that should happen did not."""
+
 
 class Stage:
     """The demo while it runs."""
@@ -38,7 +48,6 @@ class Stage:
             for name in NAMES
         ]
         self.faults: list[Fault] = []
-        self.waiting_for = ""
         self.state = LeaderState(ELECTION)
         self._history = History()
         self._elector = elector
@@ -61,21 +70,28 @@ class Stage:
         text = f"the server: {wording.server(self.state)}{left}"
         self._screen.note(clock.now() - self._began_at, text)
 
-    async def until(self, what: str, condition: Callable[[], bool]) -> None:
-        """Let time pass until `condition` holds; `what` is being waited for."""
-        await self.find(what, lambda: condition() or None)
+    async def until(self, what: str, condition: Callable[[], bool], within: float = WITHIN) -> None:
+        """Let time pass until `condition` holds.
 
-    async def find(self, what: str, answer: Callable[[], T | None]) -> T:
-        """Let time pass until there is an `answer`, and return it."""
-        self.waiting_for = what
+        Raises:
+            WaitedInVainError: it does not hold within that many seconds; names `what` it is.
+        """
+        await self.find(what, lambda: condition() or None, within)
+
+    async def find(self, what: str, answer: Callable[[], T | None], within: float = WITHIN) -> T:
+        """Let time pass until there is an `answer`, and return it; else as `until`."""
+        give_up_at = clock.now() + within
         while (found := answer()) is None:
+            if clock.now() > give_up_at:
+                raise WaitedInVainError(f"waited in vain for {what}")
             await self._step()
         return found
 
     async def pause(self, seconds: float) -> None:
         """Let `seconds` pass."""
         end = clock.now() + seconds
-        await self.until("the time to pass", lambda: clock.now() >= end)
+        while clock.now() < end:
+            await self._step()
 
     async def leader(self) -> Node:
         """Who leads: the server and the process itself agree on it."""

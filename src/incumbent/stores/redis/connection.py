@@ -64,7 +64,7 @@ class KeptConnection:
             await self._pool.release(connection)
 
     async def close(self) -> None:
-        """Disconnect and give back: an open connection would be of no use in the next event loop."""
+        """Disconnect and give back: the next event loop could not use an open connection."""
         await self.cut()
         await self.give_back()
 

@@ -26,7 +26,8 @@ from kit.leftovers import keys_without_ttl
 from kit.pool import ServerPool
 from kit.waiting import wait_until_blocking
 
-pytestmark = pytest.mark.xdist_group("demo")
+# A demo takes 13 seconds, or twice as long where Python starts slowly because all cores are busy.
+pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.timeout(120)]
 
 # As a shell does it: the terminal becomes that of the new session, so that Ctrl-C works.
 IN_TERMINAL = """
@@ -179,7 +180,7 @@ def test_in_a_pipe(shows: dict[str, Show]) -> None:
     """Plain lines that tell the whole story, and exit code 0."""
     show = shows["pipe"]
     assert show.code == 0, show.output
-    assert show.seconds < 30
+    assert show.seconds - _time(show.output, "is elected, the others stand by") < 20
     lines = show.output.splitlines()
     assert show.output.isascii()
     assert all(line.isprintable() and len(line) <= 80 for line in lines), show.output
@@ -201,7 +202,7 @@ def test_in_a_pipe(shows: dict[str, Show]) -> None:
         r"all leave; node-\d is the last, and gives its seat back$",
         r"the server: nobody leads$",
         r"^event +leader +fence +take-over +overlap$",
-        r"^an election +node-\d +\d{16} +0 s$",
+        r"^first election +node-\d +\d{16} +0 s$",
         r"^SIGKILL of node-\d +node-\d +\d{16} +\d\.\d\d s +0 s$",
         r"^SIGSTOP of node-\d +node-\d +\d{16} +\d\.\d\d s +0 s$",
         r"^OK: fences grow strictly, overlap 0 s, slowest take-over \d\.\d\d s \(limit 2\.50 s\)$",
@@ -211,6 +212,22 @@ def test_in_a_pipe(shows: dict[str, Show]) -> None:
     fences = [int(fence) for fence in re.findall(r"leading, fence (\d+)", show.output)]
     assert len(fences) == 3
     assert fences == sorted(set(fences))
+
+
+def _time(story: str, what: str) -> float:
+    """When a line was told, in seconds from the start: how long it took to come up."""
+    (found,) = re.findall(rf"^ *([0-9.]+) s  .*{what}$", story, re.MULTILINE)
+    return float(found)
+
+
+def test_the_picture_in_the_docs(shows: dict[str, Show]) -> None:
+    """docs/demo.txt, which the README shows, is what one sees; names, numbers and order vary."""
+    picture = (Path(__file__).parents[2] / "docs/demo.txt").read_text()
+    assert _shape(picture) == _shape(shows["pipe"].output)
+
+
+def _shape(story: str) -> list[str]:
+    return sorted(re.sub(r" *[0-9][0-9.]*", "#", line) for line in story.splitlines())
 
 
 def test_in_a_terminal(shows: dict[str, Show]) -> None:

@@ -1,6 +1,5 @@
 """Parts of the demo that its runs cannot show: what it does when something is not as it should."""
 
-import asyncio
 import io
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from incumbent.cli.demo.node import Node, NodeDiedError
 from incumbent.cli.demo.reports import Report
 from incumbent.cli.demo.screen import LiveScreen, PlainScreen, open_screen
 from incumbent.cli.demo.server import Server
+from incumbent.cli.demo.stage import Stage, WaitedInVainError
 from incumbent.cli.demo.warden import Warden
 from incumbent.cli.endings import UnavailableError
 from kit.waiting import wait_until_blocking
@@ -73,21 +73,36 @@ def test_a_candidate_that_cannot_start() -> None:
     with Warden() as warden:
         node = Node("node-1", ["bad://url", "demo", "p", "node-1", "2"], warden, lambda *_: None)
         node.start()
-        wait_until_blocking(lambda: node.ended, within=20, what="it has ended")
+        wait_until_blocking(lambda: node.ended, within=40, what="it has ended")
         with pytest.raises(NodeDiedError, match=r"node-1 died: .*Redis URL must specify"):
             node.listen()
 
 
-def test_a_script_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+class Watcher:
+    """Stands in for the demo's own elector: nobody ever leads."""
+
+    async def state(self, name: str) -> LeaderState:
+        return LeaderState(name)
+
+
+async def test_a_wait_in_vain() -> None:
     """It is given up in time, and what it waited for is told."""
+    elector: Any = Watcher()
+    with Warden() as warden:
+        stage = Stage("unix:///nowhere", "p", warden=warden, elector=elector, screen=PlainScreen())
+        with pytest.raises(WaitedInVainError, match=r"^waited in vain for a unicorn$"):
+            await stage.until("a unicorn", lambda: False, 0.01)
 
-    async def hang(stage: Any) -> None:
-        await asyncio.Event().wait()
 
-    monkeypatch.setattr(performance, "LONGEST", 0.01)
-    monkeypatch.setattr("incumbent.cli.demo.script.perform", hang)
-    stage: Any = SimpleNamespace(waiting_for="a new leader")
-    assert asyncio.run(performance._perform(stage)) == ["waited in vain for a new leader"]
+async def test_a_script_that_cannot_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdict hears why."""
+
+    async def perform(stage: Any) -> None:
+        raise WaitedInVainError("waited in vain for a unicorn")
+
+    monkeypatch.setattr("incumbent.cli.demo.script.perform", perform)
+    stage: Any = None
+    assert await performance._perform(stage) == ["waited in vain for a unicorn"]
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def test_a_lead_lost_for_nothing_is_a_failure() -> None:
     verdict = judge([FIRST, SECOND, third], [kill("node-1", 11.5)], limit=LIMIT)
     assert verdict.failures == ("node-3 took over from node-2, unprovoked",)
     assert verdict.take_overs[2].fault is None
+    assert list(summary.lines(verdict))[4].startswith("unprovoked  ")
 
 
 def test_nobody_takes_over() -> None:
@@ -93,7 +94,7 @@ def test_nobody_at_all() -> None:
 def test_the_table() -> None:
     """One row per term and the verdict, in ASCII, within 80 columns, no blanks at the ends."""
     lines = list(summary.lines(judge([FIRST, SECOND], [kill("node-1", 11.5)], limit=LIMIT)))
-    assert lines[2].split() == ["an", "election", "node-1", str(FENCE + 1), "0", "s"]
+    assert lines[2].split() == ["first", "election", "node-1", str(FENCE + 1), "0", "s"]
     assert lines[3].split() == [
         *("SIGKILL", "of", "node-1", "node-2", str(FENCE + 2), "1.80", "s", "0", "s")
     ]

@@ -139,7 +139,8 @@ class LeaderOptions:
         if needed >= self.lease_time:
             raise ValueError(
                 "the timers must fit into lease_time: "
-                f"renewal period and two attempts {renewing:g} s + stop_grace {self.stop_grace:.15g} s"
+                f"renewal period and two attempts {renewing:g} s"
+                f" + stop_grace {self.stop_grace:.15g} s"
                 f" + drift allowance {drift:g} s = {needed:g} s,"
                 f" lease_time is {self.lease_time:.15g} s"
             )

@@ -93,8 +93,7 @@ class Wire:
         self.busy = True
         try:
             async with asyncio.timeout(within):
-                (reply,) = await self._exchange((request,))
-                return reply
+                return await self._exchange((request,))
         except TimeoutError:
             self._give_way()
             return _overdue()
@@ -138,11 +137,13 @@ class Wire:
         await self._kept.ready()
         batch = [request for request in self._batch if request.awaited]
         if batch:
-            for request, reply in zip(batch, await self._exchange(batch), strict=True):
-                request.resolve(reply)
+            await self._exchange(batch)
 
-    async def _exchange(self, requests: Sequence[Request]) -> list[Reply]:
-        """Send all, then read all. An answer that is an error is returned, not raised."""
+    async def _exchange(self, requests: Sequence[Request]) -> Reply:
+        """Send all, read all, and tell each waiter; an error that the server says is an answer.
+
+        Returns the last answer, which is the only one of a lone request.
+        """
         connection = await self._kept.ready()
         packed = b"".join([request.command for request in requests])
         sent_at = clock.now()
@@ -154,16 +155,19 @@ class Wire:
         except AttributeError as error:
             # From Python 3.12 on, asyncio meets a transport that has just lost its connection so.
             raise redis_errors.ConnectionError("the connection was lost while sending") from error
-        replies: list[Reply] = []
+        reply: Reply = None
+        astray = False
         for request in requests:
             try:
-                replies.append(await connection.read_response(disable_decoding=True))
+                reply = await connection.read_response(disable_decoding=True)
             except redis_errors.ResponseError as error:
-                replies.append(error)
+                reply = error
+                astray = astray or wrong_server(error)
             request.unanswered = False
-        if any(wrong_server(reply) for reply in replies if isinstance(reply, Exception)):
+            request.resolve(reply)
+        if astray:
             await self._kept.cut()
-        return replies
+        return reply
 
     def _watch(self, overdue_at: float) -> None:
         """One timer watches over all that is queued or in a batch: most is answered long before."""

@@ -1,22 +1,5 @@
-"""Fixtures of the promises' tests."""
+"""Takes the fixtures of `promises.fixtures`."""
 
-from collections.abc import AsyncIterator
+from promises.fixtures import elector, journal
 
-import pytest
-import redis.asyncio
-
-from incumbent import LeaderElector
-from promises.scene import Journal, quick
-
-
-@pytest.fixture
-def journal() -> Journal:
-    """What `elector` tells its hook."""
-    return Journal()
-
-
-@pytest.fixture
-async def elector(client: "redis.asyncio.Redis", journal: Journal) -> AsyncIterator[LeaderElector]:
-    """An elector with short leases on `valkey`, whose hook is `journal`."""
-    async with LeaderElector(client, quick(), hooks=[journal]) as ready:
-        yield ready
+__all__ = ["elector", "journal"]

@@ -267,8 +267,8 @@ async def test_restart_goes_on_after_a_return_and_after_an_error(
     await journal.has(TermEnded, 4)
     await cancel(campaigning)
     pauses = [after - before for before, after in itertools.pairwise(times)]
-    # Doubled each time, of which jitter takes half at most.
-    assert all(pause >= least for pause, least in zip(pauses, (0.1, 0.2, 0.4), strict=True))
+    # 0.1 s, doubled each time, of which jitter takes half at most.
+    assert all(pause >= least for pause, least in zip(pauses, (0.05, 0.1, 0.2), strict=True))
     assert len(journal.of(ActionRaised)) == 2
     assert [each.ending for each in journal.of(TermEnded)] == ["released"] * 4
 

@@ -166,7 +166,6 @@ async def test_a_cancelled_caller_is_no_loss(elector: LeaderElector, journal: Jo
     assert journal.story() == ["TermStarted", "TermEnded"]
 
 
-@pytest.mark.xfail(strict=True, reason="the second sending believes that it is the first")
 @pytest.mark.parametrize("min_hold_time", [0, 0.5])
 async def test_a_release_that_was_cut_is_no_loss(
     valkey: Server,

@@ -6,14 +6,14 @@ in the server's cache) or warm; `empty` asserts that nothing of it is left.
 
 import asyncio
 import itertools
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from contextlib import nullcontext
 from typing import Any, Final, Literal
 
 import anyio
 import redis.asyncio
 
-from incumbent import Elected, LeaderElector, LeaderOptions, current_lease
+from incumbent import Elected, LeaderElector, LeaderOptions, Lease, current_lease
 from incumbent.engine.guard import Guard
 from incumbent.engine.term import Term
 from kit.fixtures import MakeClient
@@ -204,6 +204,27 @@ async def enter(elector: LeaderElector, entry: Entry, name: str, action: Action)
             return await action()
     async with elector.try_lead(name) as lease:
         return await action() if lease is not None else None
+
+
+def lose(server: Server, lease: Lease | None) -> None:
+    """Give the seat to somebody else, and let its holder hear of it now, without a suspension."""
+    assert lease is not None
+    server.cli("HSET", f"incumbent:{{{lease.name}}}:seat:0", "token", FOREIGN)
+    lease._term._hear("taken")
+
+
+async def count_after(work: Awaitable[object]) -> tuple[object, int]:
+    """What came out of `work` in a task of its own, and that task's count of cancellations."""
+
+    async def counted() -> tuple[object, int]:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            return await work, task.cancelling()
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - it is the outcome
+            return error, task.cancelling()
+
+    return await asyncio.create_task(counted())
 
 
 def in_use(client: redis.asyncio.Redis) -> int:

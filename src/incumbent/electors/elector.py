@@ -1,10 +1,11 @@
 """What all electors can do. A kind of elector adds how many seats there are, and who may stand."""
 
 import copy
+import inspect
 import weakref
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from functools import partial
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
@@ -139,7 +140,8 @@ class Elector:
         options = self._options.changed(wait_time=None)
         run = _bind(action, *args, **kwargs)
         return await running.campaign(
-            lambda: running.attempt(self._stand(name, options), run),
+            lambda: self._stand(name, options),
+            run,
             restart=options.restart,
             steady_after=options.lease_time,
         )
@@ -152,7 +154,8 @@ class Elector:
         """
         election = names.election_name(name, self._scope)
         timeout = self._options.request_timeout
-        return await self._office.store.state(election, self._seats, Budget(2 * timeout, timeout))
+        budget = Budget(2 * timeout, timeout)
+        return replace(await self._office.store.state(election, self._seats, budget), name=name)
 
     def using(self, **changes: Unpack[OptionChanges]) -> Self:
         """A sibling with other options on the same connections: ``elector.using(wait_time=10)``."""
@@ -195,6 +198,7 @@ class Elector:
         return Candidacy(
             self._office,
             options or self._options,
+            name=name,
             election=names.election_name(name, self._scope),
             seats=self._seats,
             leader_id=self.leader_id,
@@ -214,4 +218,11 @@ def _bind(
         raise TypeError(
             f"action must be a function that returns an awaitable, not {type(action).__name__}"
         )
-    return partial(action, *args, **kwargs)
+
+    def run() -> Awaitable[T]:
+        result = action(*args, **kwargs)
+        if not inspect.isawaitable(result):
+            raise TypeError(f"action must return an awaitable, not {type(result).__name__}")
+        return result
+
+    return run

@@ -47,6 +47,7 @@ class Candidacy:
         "_term",
         "election",
         "leader_id",
+        "name",
         "options",
         "seats",
         "skipped",
@@ -57,11 +58,13 @@ class Candidacy:
         office: Office[Term],
         options: LeaderOptions,
         *,
+        name: str,
         election: str,
         seats: int,
         leader_id: str,
     ) -> None:
         self.options: LeaderOptions = options
+        self.name: str = name
         self.election: str = election
         self.seats: int = seats
         self.leader_id: str = leader_id
@@ -125,7 +128,7 @@ class Candidacy:
         )
 
     def _take(self, claim: Claim, grant: Grant) -> Lease:
-        self._term = Term(self._office, self.options, claim, grant)
+        self._term = Term(self._office, self.options, self.name, claim, grant)
         self._lease = Lease(self._term)
         handle.enter(self._lease)
         return self._lease

@@ -30,8 +30,8 @@ class Lease:
 
     @property
     def name(self) -> str:
-        """The election, with its tenant if it has one."""
-        return self._term.claim.election
+        """The election, as it was called when this lease was asked for."""
+        return self._term.name
 
     @property
     def leader_id(self) -> str:
@@ -115,6 +115,12 @@ class Lease:
                 self.loss_reason or "expired",
                 f"{remaining:.3f} s are left, {wanted:g} s are needed",
             )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lease) and other._term is self._term
+
+    def __hash__(self) -> int:
+        return hash(self._term)
 
     def __repr__(self) -> str:
         state = (

@@ -5,6 +5,7 @@ because the loop's own timers stand still meanwhile.
 """
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Iterable
 from typing import Final, Generic, Protocol, TypeVar
@@ -40,6 +41,13 @@ class Office(Generic[TermT]):
         self.store = store
         self.terms: set[TermT] = set()
         self._hooks = tuple(hooks)
+        for hook in self._hooks:
+            if not callable(hook):
+                raise TypeError(f"a hook must be callable with an event, not {hook!r}")
+            if inspect.iscoroutinefunction(hook):
+                raise TypeError(
+                    f"a hook must be a plain function, not a coroutine function: {hook!r}"
+                )
         self._owns_store = owns_store
         self._pulse: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle] | None = None
 
@@ -48,7 +56,7 @@ class Office(Generic[TermT]):
         for hook in self._hooks:
             try:
                 hook(event)
-            except Exception:  # noqa: BLE001 - a hook may fail in any way
+            except (Exception, asyncio.CancelledError):  # noqa: BLE001 - a hook may fail in any way
                 _log.exception("a hook failed on %s", type(event).__name__)
 
     def open(self, term: TermT) -> None:

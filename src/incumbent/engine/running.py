@@ -127,16 +127,26 @@ async def _leave_block(candidacy: Candidacy, error: BaseException | None) -> Non
 
 
 async def campaign(
-    stand: Callable[[], Awaitable[Outcome[T]]], *, restart: bool, steady_after: float
+    stand: Callable[[], Candidacy],
+    action: Callable[[], Awaitable[T]],
+    *,
+    restart: bool,
+    steady_after: float,
 ) -> T:
     """Stand for ever: again after a loss and, with `restart`, with back-off after the action's end.
 
     The pause doubles while the action ends sooner than `steady_after` seconds from its start.
     """
+    began = 0.0
+
+    async def timed() -> T:
+        nonlocal began
+        began = clock.now()
+        return await action()
+
     quick_ends = 0
     while True:
-        began = clock.now()
-        outcome = await stand()
+        outcome = await attempt(stand(), timed)
         if isinstance(outcome, Elected) and not restart:
             return outcome.value
         if isinstance(outcome, ActionFailed) and not restart:

@@ -43,11 +43,13 @@ class Term:
         "claim",
         "grant",
         "loss_reason",
+        "name",
     )
 
     def __init__(
-        self, office: "Office[Term]", options: LeaderOptions, claim: Claim, grant: Grant
+        self, office: "Office[Term]", options: LeaderOptions, name: str, claim: Claim, grant: Grant
     ) -> None:
+        self.name: str = name
         self.claim: Claim = claim
         self.grant: Grant = grant
         self.loss_reason: LossReason | None = None

@@ -4,6 +4,7 @@ Knows what can go wrong between here and the server; not what a script does.
 """
 
 import asyncio
+import copy
 import os
 import random
 from collections.abc import Sequence
@@ -54,9 +55,10 @@ class Caller:
     """The way to the server of `client`: one wire per event loop and process."""
 
     def __init__(self, client: Redis) -> None:
-        self._client = client
+        self._pool = client.connection_pool
+        self._pid = os.getpid()
         self._wire: Wire | None = None
-        self._home: tuple[asyncio.AbstractEventLoop, int] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
     async def run(
@@ -100,9 +102,9 @@ class Caller:
     async def aclose(self) -> None:
         """Give the connection back; a call that is still to come opens one for itself."""
         self._closed = True
-        if self._at_home() and self._wire is not None:
+        await self._come_home()
+        if self._wire is not None:
             await self._wire.retire()
-        await self._leave_other_home()
 
     async def _send(self, request: Request, within: float) -> Reply:
         if within <= 0:
@@ -115,18 +117,18 @@ class Caller:
                 await wire.retire()
 
     async def _open_wire(self) -> Wire:
-        await self._leave_other_home()
+        await self._come_home()
         if self._wire is None or self._wire.retired:
-            self._wire = Wire(self._client.connection_pool)
-            self._home = asyncio.get_running_loop(), os.getpid()
+            self._wire, self._loop = Wire(self._pool), asyncio.get_running_loop()
         return self._wire
 
-    def _at_home(self) -> bool:
-        return self._home == (asyncio.get_running_loop(), os.getpid())
-
-    async def _leave_other_home(self) -> None:
-        if self._wire is None or self._at_home():
-            return
-        wire, self._wire = self._wire, None
-        if self._home is not None and self._home[1] == os.getpid():
-            await wire.forsake()  # else we are a forked child, and the connection is our parent's
+    async def _come_home(self) -> None:
+        """Let go of what belongs to another event loop, or to the process that forked this one."""
+        if self._pid != os.getpid():
+            # All open connections are our parent's: the wire's and those that are idle in the pool.
+            self._pid, self._wire = os.getpid(), None
+            self._pool = copy.copy(self._pool)
+            self._pool.reset()  # type: ignore[no-untyped-call]  # redis-py left it without
+        elif self._wire is not None and self._loop is not asyncio.get_running_loop():
+            wire, self._wire = self._wire, None
+            await wire.forsake()

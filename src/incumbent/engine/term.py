@@ -39,6 +39,7 @@ class Term:
         "_options",
         "_pid",
         "_release_error",
+        "_scopes",
         "_timer",
         "claim",
         "grant",
@@ -59,7 +60,8 @@ class Term:
         self._machine = LeaseMachine(options, sent_at=grant.sent_at, ttl=grant.ttl)
         self._pid = os.getpid()
         self._timer: asyncio.TimerHandle | None = None
-        self._attempts: dict[asyncio.Task[None], anyio.CancelScope] = {}
+        self._attempts: list[asyncio.Task[None]] = []  # lists: mostly empty, and the smallest
+        self._scopes: list[anyio.CancelScope] = []
         self._lost: asyncio.Event | None = None
         self._may_be_ours = True
         self._closed: asyncio.Future[None] | None = None
@@ -104,8 +106,8 @@ class Term:
         if isinstance(decision, Wait):
             self._wake_at(decision.until, now)
         elif isinstance(decision, Renew):
+            self._wake_at(now + decision.within, now)  # first: no failure may leave us unwoken
             self._start_attempt(decision.within)
-            self._wake_at(now + decision.within, now)
         elif isinstance(decision, Stop):
             self._note_loss(decision.reason)
             self.wake()
@@ -149,7 +151,7 @@ class Term:
         self._wake_at(math.inf, now)
         self._machine.close()
         attempts = tuple(self._attempts)
-        for scope in self._attempts.values():
+        for scope in self._scopes:
             scope.cancel()
         try:
             if self._may_be_ours:
@@ -199,15 +201,19 @@ class Term:
         )
 
     def _start_attempt(self, within: float) -> None:
-        scope = anyio.CancelScope()
         task = asyncio.get_running_loop().create_task(
-            self._attempt(within, scope), name="incumbent renewal"
+            self._attempt(within), name="incumbent renewal"
         )
-        self._attempts[task] = scope
-        task.add_done_callback(self._attempts.pop)
+        self._attempts.append(task)
+        task.add_done_callback(self._attempts.remove)
 
-    async def _attempt(self, within: float, scope: anyio.CancelScope) -> None:
-        with scope:
+    async def _attempt(self, within: float) -> None:
+        # The stop flag and the scope, both: on Python 3.11 a plain cancellation may be swallowed.
+        # Made here, in a task: anyio refuses to make one in a timer's callback.
+        with anyio.CancelScope() as scope:
+            if self._closed is not None:
+                return
+            self._scopes.append(scope)
             try:
                 answer = await self._office.store.extend(
                     self.claim, self.grant.seat, self._options.lease_time, Budget(within, within)
@@ -221,6 +227,8 @@ class Term:
                 self.wake()
             else:
                 self._hear(answer)
+            finally:
+                self._scopes.remove(scope)
 
     def _hear(self, answer: Extended | NotYours) -> None:
         """Take the store's answer to an extension; one that comes after the end changes nothing."""

@@ -4,7 +4,9 @@ Its own retry and socket timeout are set aside (each request has its deadline wi
 redis-py's retry would outlive it), and put back when the pool gets it back.
 """
 
+import asyncio
 from contextlib import suppress
+from typing import Final
 
 import redis
 from redis import exceptions as redis_errors
@@ -16,6 +18,9 @@ from incumbent.shield import yielding
 
 # Releases before 5.3 want to be told a command; later ones warn about it.
 _FIRST_COMMAND = ("EVALSHA",) if tuple(redis.VERSION) < (5, 3) else ()
+
+GIVE_BACK_WITHIN: Final = 0.5
+"""Seconds that the pool has to take a connection back."""
 
 
 class KeptConnection:
@@ -61,7 +66,10 @@ class KeptConnection:
         if connection is not None:
             if self._set_aside is not None:
                 connection.retry, connection.socket_timeout = self._set_aside
-            await self._pool.release(connection)
+            # A pool that was reset no longer knows it; one with renewed credentials may log it in.
+            with suppress(KeyError, TimeoutError):
+                async with asyncio.timeout(GIVE_BACK_WITHIN):
+                    await self._pool.release(connection)
 
     async def close(self) -> None:
         """Disconnect and give back: the next event loop could not use an open connection."""

@@ -96,7 +96,7 @@ class Wire:
                 return await self._exchange((request,))
         except TimeoutError:
             self._give_way()
-            return _overdue()
+            return _overdue(request)
         finally:
             if self._queue:
                 self._sender = asyncio.get_running_loop().create_task(
@@ -117,7 +117,7 @@ class Wire:
         try:
             while self._queue:
                 self._batch, self._queue = self._queue, []
-                outcome: Exception = _overdue()
+                outcome: Exception = redis_errors.TimeoutError("no answer from the server in time")
                 try:
                     await self._exchange_batch()
                 except Exception as error:  # noqa: BLE001 - told to each that waits
@@ -152,9 +152,10 @@ class Wire:
             request.unanswered = True
         try:
             await connection.send_packed_command(packed, check_health=False)
-        except AttributeError as error:
-            # From Python 3.12 on, asyncio meets a transport that has just lost its connection so.
-            raise redis_errors.ConnectionError("the connection was lost while sending") from error
+        except (AttributeError, RuntimeError) as error:
+            # So asyncio (Python 3.12 and later) and uvloop meet a transport that is gone.
+            # Source: https://github.com/python/cpython/issues/136234
+            raise redis_errors.ConnectionError("the connection was lost unused") from error
         reply: Reply = None
         astray = False
         for request in requests:
@@ -182,7 +183,7 @@ class Wire:
         waiting = [request for request in self._queue + self._batch if request.awaited]
         late = [request for request in waiting if request.overdue_at <= now]
         for request in late:
-            request.resolve(_overdue())
+            request.resolve(_overdue(request))
         if late:
             self._give_way()
         # A batch that nobody waits for any more has the time that its most patient request had.
@@ -205,5 +206,6 @@ class Wire:
             request.resolve(redis_errors.ConnectionError("this connection keeps others waiting"))
 
 
-def _overdue() -> redis_errors.TimeoutError:
-    return redis_errors.TimeoutError("no answer from the server in time")
+def _overdue(request: Request) -> redis_errors.TimeoutError:
+    what = "answer from" if request.sent_at else "connection to"
+    return redis_errors.TimeoutError(f"no {what} the server in time")

@@ -21,9 +21,9 @@ for i = 3, #KEYS do
   if owner then
     local ttl = redis.call('PTTL', KEYS[i])
     if ttl == -1 then
-      -- Somebody else's doing (PERSIST, RESTORE). Its holder, if it lives, renews it; else it would be taken for ever.
-      redis.call('PEXPIRE', KEYS[i], lease)
-      ttl = lease
+      -- Somebody else's doing (PERSIST, RESTORE), and taken for ever without this. Long enough for any holder's lease.
+      ttl = math.max(FENCE_TTL, lease)
+      redis.call('PEXPIRE', KEYS[i], ttl)
     end
     if not soonest or ttl < soonest.ttl then
       soonest = {index = i, ttl = ttl, retained = owner == RETAINED}

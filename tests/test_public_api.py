@@ -1,0 +1,245 @@
+"""What `import incumbent` gives, costs and shows: its names, its signatures, its reprs."""
+
+import inspect
+import json
+import secrets
+import subprocess
+import sys
+from dataclasses import is_dataclass
+from itertools import count
+from types import ModuleType
+from typing import Any
+
+import pytest
+import redis.asyncio
+
+import incumbent
+from incumbent import (
+    ActionFailed,
+    Elected,
+    IncumbentError,
+    LeaderElector,
+    LeaderOptions,
+    LeadershipLost,
+    MemoryStore,
+    Skipped,
+    current_lease,
+)
+from incumbent.events import Event
+from incumbent.stores.base import Claim
+from incumbent.stores.redis import RedisStore
+
+FRAMEWORKS = {"click", "rich", "fastapi", "starlette", "opentelemetry", "prometheus_client"}
+EDGE = {"cli", "blocking", "fastapi", "dashboard", "testing"}
+METHODS = [
+    "aclose",
+    "attempt",
+    "campaign",
+    "for_tenant",
+    "is_leading",
+    "lead",
+    "leader_id",
+    "leases",
+    "options",
+    "run_if_leader",
+    "state",
+    "try_lead",
+    "using",
+]
+MARK = "7be1c0de"
+"""What every token of a test ends with."""
+
+
+# -- names -----------------------------------------------------------------------------------
+
+
+def test_the_names_are_pinned() -> None:
+    """What callers may import is written down here once more: a removal is a decision."""
+    assert incumbent.__all__ == [
+        "ActionFailed",
+        "Elected",
+        "IncumbentError",
+        "LeaderElector",
+        "LeaderInfo",
+        "LeaderOptions",
+        "LeaderState",
+        "LeadershipLost",
+        "LeadershipLostError",
+        "Lease",
+        "LossReason",
+        "MemoryStore",
+        "NotElectedError",
+        "Outcome",
+        "SkipReason",
+        "Skipped",
+        "current_lease",
+    ]
+
+
+def test_the_names_are_in_order() -> None:
+    """Alphabetical, each once."""
+    assert incumbent.__all__ == sorted(set(incumbent.__all__))
+
+
+def test_each_name_is_there_and_nothing_else_is() -> None:
+    """No name leads nowhere; what is not listed is a module or private."""
+    public = {
+        name
+        for name, value in vars(incumbent).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    assert public == set(incumbent.__all__)
+
+
+@pytest.mark.parametrize("name", incumbent.__all__)
+def test_each_name_is_explained(name: str) -> None:
+    """Classes and functions have a docstring of their own; so do their public members."""
+    value = getattr(incumbent, name)
+    if not inspect.isclass(value) and not inspect.isfunction(value):
+        return  # a type alias: its docstring stands in the source
+    assert inspect.getdoc(value), name
+    if is_dataclass(value) or not inspect.isclass(value) or issubclass(value, MemoryStore):
+        return  # fields are explained in the source, a store's methods at its Protocol
+    for member, part in vars(value).items():
+        if not member.startswith("_") and (callable(part) or isinstance(part, property)):
+            assert inspect.getdoc(part), f"{name}.{member}"
+
+
+def test_an_elector_has_these_members() -> None:
+    """The methods of the design, under their names."""
+    members = [name for name in dir(LeaderElector) if not name.startswith("_")]
+    assert members == METHODS
+
+
+def test_options_are_given_by_name() -> None:
+    """After the obvious arguments everything is keyword-only; an action's arguments are its own."""
+    signature = inspect.signature(LeaderElector)
+    kinds = {name: parameter.kind.name for name, parameter in signature.parameters.items()}
+    assert list(kinds) == ["redis", "options", "prefix", "leader_id", "hooks"]
+    assert {kinds[name] for name in ("prefix", "leader_id", "hooks")} == {"KEYWORD_ONLY"}
+    for method in (LeaderElector.run_if_leader, LeaderElector.attempt, LeaderElector.campaign):
+        parts = list(inspect.signature(method).parameters.values())
+        assert [part.name for part in parts] == ["self", "name", "action", "args", "kwargs"]
+        assert {part.kind for part in parts[:3]} == {inspect.Parameter.POSITIONAL_ONLY}
+        assert [part.kind for part in parts[3:]] == [
+            inspect.Parameter.VAR_POSITIONAL,
+            inspect.Parameter.VAR_KEYWORD,
+        ]
+
+
+# -- what an import costs --------------------------------------------------------------------
+
+
+def fresh(code: str) -> Any:
+    """What a new process prints as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_importing_it_loads_no_framework() -> None:
+    """The core is for those who have none of them, and loads nothing of those who have."""
+    loaded = fresh("import incumbent, json, sys; print(json.dumps(sorted(sys.modules)))")
+    assert not FRAMEWORKS & {name.partition(".")[0] for name in loaded}
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("incumbent.")}
+    assert "electors" in rooms
+    assert not EDGE & rooms
+
+
+def test_importing_it_costs_little() -> None:
+    """Beyond redis-py and anyio it loads its own modules, few and from its own rooms only."""
+    code = (
+        "import redis.asyncio, anyio, json, sys, time\n"
+        "sys.dont_write_bytecode = False  # the second run is not to compile\n"
+        "before, began = set(sys.modules), time.perf_counter()\n"
+        "import incumbent\n"
+        "took = time.perf_counter() - began\n"
+        "print(json.dumps({'new': sorted(set(sys.modules) - before), 'took': took}))"
+    )
+    _, cost = fresh(code), fresh(code)
+    ours = [name for name in cost["new"] if name.partition(".")[0] == "incumbent"]
+    others = {name.partition(".")[0] for name in cost["new"]} - {"incumbent"}
+    print(f"import incumbent: {1000 * cost['took']:.1f} ms for {len(ours)} modules, {others}")
+    assert others <= set(sys.stdlib_module_names)
+    assert len(ours) < 50
+    assert len(cost["new"]) < 80
+
+
+# -- what is shown ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def marked_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every token that is made can be recognised."""
+    numbers = count()
+    monkeypatch.setattr(secrets, "token_hex", lambda nbytes=None: f"{next(numbers):08x}{MARK}")
+
+
+async def nothing() -> int:
+    """Do nothing."""
+    return 5
+
+
+async def fails() -> int:
+    """Fail."""
+    raise ValueError("no")
+
+
+@pytest.mark.usefixtures("marked_tokens")
+async def test_no_repr_shows_a_token() -> None:
+    """Neither of what callers hold, nor of what a debugger finds behind it."""
+    store, heard = MemoryStore(), list[Event]()
+    elector = LeaderElector(
+        store, LeaderOptions(min_hold_time=1), leader_id="me", hooks=[heard.append]
+    )
+    shown: list[object] = [elector, elector.for_tenant("acme"), elector.using(wait_time=1), store]
+    async with elector.lead("job") as lease:
+        assert all(str(seat.token).endswith(MARK) for seat in store._seats.values())
+        shown += [lease, lease._term, lease._term.claim, lease._term.grant, current_lease()]
+        shown += [*store._seats.values(), elector.leases, await elector.state("job")]
+        shown.append(await elector.attempt("job", nothing))
+    shown += [lease, await elector.state("job")]
+    outcomes = [
+        await elector.attempt("other", nothing),
+        await elector.attempt("other", nothing),
+        await elector.attempt("third", fails),
+    ]
+    assert [type(outcome) for outcome in outcomes] == [Elected, Skipped, ActionFailed]
+    try:
+        async with elector.lead("third"):
+            pytest.fail("it is kept")
+    except IncumbentError as error:
+        shown += [error, str(error), error.args]
+    shown += [*outcomes, *heard, LeadershipLost("taken", value=1)]
+    assert len(heard) > 6
+    for thing in shown:
+        assert MARK not in repr(thing)
+        assert MARK not in str(thing)
+
+
+def test_no_repr_shows_an_address_or_a_password() -> None:
+    """A log line of an elector can be pasted into an issue."""
+    client = redis.asyncio.Redis.from_url("redis://somebody:sesame@db.example:6399/3")
+    elector = LeaderElector(client, leader_id="me", prefix="my-app")
+    for thing in (elector, elector.for_tenant("acme"), RedisStore(client, "my-app")):
+        for secret in ("sesame", "somebody", "db.example", "6399", "redis://"):
+            assert secret not in repr(thing)
+        assert "my-app" in repr(thing)
+
+
+def test_the_reprs_tell_what_one_wants_to_know() -> None:
+    """Prefix, tenant and leader of an elector; the size of a store in memory."""
+    elector = LeaderElector(MemoryStore(), leader_id="me")
+    assert repr(elector) == "<LeaderElector prefix='incumbent' leader_id='me'>"
+    acme = repr(elector.for_tenant("acme"))
+    assert acme == "<LeaderElector prefix='incumbent' scope='@acme:' leader_id='me'>"
+    assert repr(MemoryStore()) == "<MemoryStore with 0 seats>"
+
+
+def test_a_claim_hides_its_token() -> None:
+    """The one value that holds it shows everything else."""
+    claim = Claim("job", 1, MARK, "me", 30.0, 5.0)
+    assert MARK not in repr(claim)
+    assert "job" in repr(claim)

@@ -13,7 +13,17 @@ from kit.fixtures import MakeClient, StartServer
 from kit.register import check_register
 from kit.servers import Server
 from kit.waiting import wait_until
-from promises.scene import Journal, Work, all_keys, cancel, fence_key, forever, here, quick
+from promises.scene import (
+    Journal,
+    Work,
+    all_keys,
+    cancel,
+    fence_key,
+    forever,
+    here,
+    quick,
+    seat_key,
+)
 
 LEASE = 0.6
 
@@ -143,6 +153,25 @@ async def test_p1_a_restarted_server_that_kept_its_data_keeps_the_seat(
         work.finish.set()
         assert isinstance(await leading, Elected)
     assert journal.story() == ["TermStarted", "TermEnded"]
+
+
+@pytest.mark.xfail(strict=True, reason="it is given the contender's lease time")
+async def test_p1_a_seat_without_ttl_is_not_cut_short(
+    elector: LeaderElector, valkey: Server, make_client: MakeClient
+) -> None:
+    """Somebody took the seat's TTL away: a contender with a shorter lease does not get in."""
+    async with elector.using(lease_time=30).lead("one") as lease:
+        valkey.cli("PERSIST", seat_key("one"))
+        async with LeaderElector(make_client(valkey), quick(lease_time=0.25)) as other:
+            both: list[bool] = []
+
+            async def work() -> None:
+                both.append(lease.held)
+
+            await other.using(wait_time=1).attempt("one", work)
+        assert not any(both), "two holders at once"
+        assert lease.held
+        assert await lease.extend(30)
 
 
 @pytest.mark.timeout(90)

@@ -181,9 +181,9 @@ async def test_p3_a_clean_up_is_covered_for_one_lease_time_at_most(
     end = asyncio.Event()
 
     async def clean_up() -> None:
-        while not end.is_set():
-            with contextlib.suppress(asyncio.CancelledError):  # the one at the lease's end
-                await end.wait()
+        with contextlib.suppress(asyncio.CancelledError):  # the one at the lease's end
+            await end.wait()
+        await end.wait()
 
     work = Work(cleanup=clean_up)
     leading = asyncio.create_task(

@@ -53,7 +53,7 @@ class Elector:
         self._office: Office[Term] = Office(
             store, (LoggingHook(),) if hooks is None else hooks, owns_store=not given
         )
-        self._family: weakref.WeakSet[Elector] = weakref.WeakSet((self,))
+        self._owner: weakref.ref[Elector] = weakref.ref(self)
 
     @property
     def options(self) -> LeaderOptions:
@@ -166,13 +166,15 @@ class Elector:
         return self._sibling(_scope=names.tenant_scope(tenant, self._scope))
 
     async def aclose(self) -> None:
-        """Give the kept connection back, when the last of the siblings is closed. Idempotent.
+        """Stand for nothing any more, and give the kept connection back. Idempotent.
 
-        Terms that still run end as they would: what they need is opened for them once more.
+        The connection is that of the elector which was made from the client; closing a sibling of
+        it closes the sibling only. Terms that still run end as they would: what they need is opened
+        for them once more.
         """
         self._closed = True
-        self._family.discard(self)
-        if not self._family:
+        owner = self._owner()
+        if owner is None or owner is self:
             await self._office.aclose()
 
     async def __aenter__(self) -> Self:
@@ -207,7 +209,6 @@ class Elector:
     def _sibling(self, **changes: Any) -> Self:
         twin = copy.copy(self)
         vars(twin).update(changes, _closed=False)
-        self._family.add(twin)
         return twin
 
 

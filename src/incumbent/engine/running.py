@@ -151,9 +151,8 @@ async def campaign(
             return outcome.value
         if isinstance(outcome, ActionFailed) and not restart:
             raise outcome.error
-        if isinstance(outcome, Elected | ActionFailed):
-            quick_ends = 1 if clock.now() - began > steady_after else quick_ends + 1
-            pause = pause_after(
-                quick_ends, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
-            )
-            await asyncio.sleep(pause)
+        quick_ends = 1 if clock.now() - began > steady_after else quick_ends + 1
+        # Who lost leaves the seat to the others for a moment, and no longer.
+        longest = FIRST_PAUSE if isinstance(outcome, LeadershipLost) else LONGEST_PAUSE
+        pause = pause_after(quick_ends, first=FIRST_PAUSE, longest=longest, jitter=random.random())
+        await asyncio.sleep(pause)

@@ -46,5 +46,7 @@ class LoggingHook:
             message,
             details,
             what,
+            # Else a campaign that goes on would be the end of what the action had to say.
+            exc_info=error if isinstance(event, events.ActionRaised) else None,
             extra={f"incumbent_{name}": value for name, value in values.items()},
         )

@@ -102,6 +102,7 @@ class Wire:
                 self._sender = asyncio.get_running_loop().create_task(
                     self._send_queue(), name="incumbent wire"
                 )
+                self._sender.add_done_callback(self._clear)
             else:
                 self.busy = False
 
@@ -131,6 +132,12 @@ class Wire:
             self._sender = None
             if self.retired:
                 await self._kept.give_back()
+
+    def _clear(self, sender: "asyncio.Task[None]") -> None:
+        """Clean up after a sender that was cancelled before its first step, as programs end."""
+        if self._sender is sender:
+            self.busy, self._sender = False, None
+            self._give_way()
 
     async def _exchange_batch(self) -> None:
         # To connect may take its time: who has given up by then must not be sent any more.

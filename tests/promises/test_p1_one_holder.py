@@ -155,7 +155,6 @@ async def test_p1_a_restarted_server_that_kept_its_data_keeps_the_seat(
     assert journal.story() == ["TermStarted", "TermEnded"]
 
 
-@pytest.mark.xfail(strict=True, reason="it is given the contender's lease time")
 async def test_p1_a_seat_without_ttl_is_not_cut_short(
     elector: LeaderElector, valkey: Server, make_client: MakeClient
 ) -> None:

@@ -20,7 +20,7 @@ from incumbent.backoff import pause_after
 from incumbent.stores.base import Budget
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.scripts import Script
-from incumbent.stores.redis.wire import Reply, Request, Wire
+from incumbent.stores.redis.wire import ElsewhereError, Reply, Request, Wire
 
 FIRST_PAUSE: Final = 0.005
 LONGEST_PAUSE: Final = 0.25
@@ -78,8 +78,10 @@ class Caller:
         said: redis_errors.RedisError | None = None
 
         async def send(command: bytes) -> Reply:
-            requests.append(Request(command))
-            return await self._send(requests[-1], min(budget.each, deadline - clock.now()))
+            while True:
+                requests.append(Request(command))
+                with suppress(ElsewhereError):
+                    return await self._send(requests[-1], min(budget.each, deadline - clock.now()))
 
         for attempt in count(1):
             try:

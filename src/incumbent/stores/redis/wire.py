@@ -10,7 +10,7 @@ import asyncio
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from redis import exceptions as redis_errors
 from redis.asyncio.connection import ConnectionPool
@@ -22,6 +22,16 @@ from incumbent.stores.redis.faults import wrong_server
 
 Reply: TypeAlias = Any
 """What redis-py makes of an answer, undecoded: int, bytes, None, or a list of these."""
+
+HASTY: Final = 0.5
+"""Seconds; a request with less time never goes alone, for giving up a read costs the connection."""
+
+LINGER: Final = 1.0
+"""Seconds that a batch has after everybody in it has given up."""
+
+
+class ElsewhereError(redis_errors.ConnectionError):
+    """The request was not sent: another wire will be quicker."""
 
 
 class Request:
@@ -67,7 +77,7 @@ class Wire:
             redis.exceptions.RedisError: what the server or the connection said.
         """
         try:
-            if self.busy:
+            if self.busy or within < HASTY:
                 reply = await self._send_with_others(request, within)
             else:
                 reply = await self._send_alone(request, within)
@@ -98,13 +108,9 @@ class Wire:
             self._give_way()
             return _overdue(request)
         finally:
+            self.busy = False
             if self._queue:
-                self._sender = asyncio.get_running_loop().create_task(
-                    self._send_queue(), name="incumbent wire"
-                )
-                self._sender.add_done_callback(self._clear)
-            else:
-                self.busy = False
+                self._start_sender()
 
     async def _send_with_others(self, request: Request, within: float) -> Reply:
         loop = asyncio.get_running_loop()
@@ -112,7 +118,16 @@ class Wire:
         request.answer = loop.create_future()
         self._queue.append(request)
         self._watch(request.overdue_at)
+        if not self.busy:
+            self._start_sender()
         return await request.answer
+
+    def _start_sender(self) -> None:
+        self.busy = True
+        self._sender = asyncio.get_running_loop().create_task(
+            self._send_queue(), name="incumbent wire"
+        )
+        self._sender.add_done_callback(self._clear)
 
     async def _send_queue(self) -> None:
         try:
@@ -193,8 +208,8 @@ class Wire:
             request.resolve(_overdue(request))
         if late:
             self._give_way()
-        # A batch that nobody waits for any more has the time that its most patient request had.
-        end = max((request.overdue_at for request in self._batch), default=math.inf)
+        # A batch that nobody waits for any more may still be answered, and leave a good connection.
+        end = max((request.overdue_at for request in self._batch), default=math.inf) + LINGER
         if end <= now and self._sender is not None:
             self._sender.cancel()
         ahead = [request.overdue_at for request in waiting if request.awaited]
@@ -210,7 +225,7 @@ class Wire:
         self.retired = True
         queue, self._queue = self._queue, []
         for request in queue:
-            request.resolve(redis_errors.ConnectionError("this connection keeps others waiting"))
+            request.resolve(ElsewhereError("this connection keeps others waiting"))
 
 
 def _overdue(request: Request) -> redis_errors.TimeoutError:

@@ -89,6 +89,18 @@ async def test_p4_a_seat_that_is_kept_in_its_last_moment_ends(redis_bench: Bench
         server.cli("DEL", key("job", "seat:0"))
 
 
+@pytest.mark.xfail(
+    strict=True, reason="a candidate's own lease_time is put on a seat that somebody persisted"
+)
+async def test_p1_a_seat_that_somebody_persisted_is_not_cut_short(redis_bench: Bench) -> None:
+    """It heals, but by nothing shorter than what its holder counts on."""
+    server = on_server(redis_bench)
+    await redis_bench.elect(claim("job", "a", lease_time=30))
+    server.cli("PERSIST", key("job", "seat:0"))
+    await redis_bench.store.acquire(claim("job", "b", lease_time=0.25), BUDGET)
+    assert server.cli("PTTL", key("job", "seat:0")) > 25_000
+
+
 # -- keys ------------------------------------------------------------------------------------
 
 
@@ -191,7 +203,7 @@ async def test_p4_without_one_right_nothing_lasts(
                 error = said
             if error is not None:
                 refused += 1
-                assert "perm" in str(error)
+                assert re.search("perm|can't run this command", str(error))
                 assert not store.passing(error)
             assert keys_without_ttl(valkey) == []
     finally:

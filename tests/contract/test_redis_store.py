@@ -187,15 +187,17 @@ async def test_a_wrong_password_is_said_within_the_budget(
     if not valkey.ours:
         pytest.skip("makes a user on the server")
     valkey.cli("ACL", "SETUSER", "incumbent-auth", "reset", "on", ">right", "~*", "+@all")
+    login = {"username": "incumbent-auth", "password": "wrong"}
+    client = make_client(valkey, retry=Retry(ConstantBackoff(0.2), 10), **login)
+    store = RedisStore(client, "incumbent")
     try:
-        retry = Retry(ConstantBackoff(0.2), 10)
-        login = {"username": "incumbent-auth", "password": "wrong"}
-        store = RedisStore(make_client(valkey, retry=retry, **login), "incumbent")
         with pytest.raises(redis.AuthenticationError) as said:
             await store.acquire(claim("job"), Budget(1.0, 0.5))
         assert not store.passing(said.value)
     finally:
         valkey.cli("ACL", "DELUSER", "incumbent-auth")
+        await store.aclose()
+        await wait_until(lambda: len(asyncio.all_tasks()) == 1)
 
 
 # -- connections -----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -300,6 +301,7 @@ class Course(RuleBasedStateMachine):
             assert not self.machine.held(self.now)
 
 
+@pytest.mark.timeout(300)  # a course that fails is made short before it is shown
 def test_p1_no_course_of_events_makes_two_holders() -> None:
     """Whatever is lost, late, overtaken or asleep, `held` is never wrong, at 1 % of drift too."""
     run_state_machine_as_test(

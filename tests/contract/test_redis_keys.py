@@ -89,9 +89,6 @@ async def test_p4_a_seat_that_is_kept_in_its_last_moment_ends(redis_bench: Bench
         server.cli("DEL", key("job", "seat:0"))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a candidate's own lease_time is put on a seat that somebody persisted"
-)
 async def test_p1_a_seat_that_somebody_persisted_is_not_cut_short(redis_bench: Bench) -> None:
     """It heals, but by nothing shorter than what its holder counts on."""
     server = on_server(redis_bench)

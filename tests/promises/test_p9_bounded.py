@@ -18,10 +18,12 @@ from redis.exceptions import MaxConnectionsError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from incumbent import Elected, LeaderElector, LeadershipLost, NotElectedError
+from incumbent.engine import candidacy
 from incumbent.events import TermEnded, TermLost, TermStarted
 from kit.fixtures import MakeClient, MakeProxy
 from kit.proxy import Proxy
 from kit.servers import Server
+from kit.waiting import wait_until
 from promises.scene import (
     Journal,
     Work,
@@ -273,16 +275,27 @@ async def test_p9_waiting_for_a_busy_seat_ends_in_time(
         assert asyncio.get_running_loop().time() - began >= wait_time
 
 
-async def test_p9_a_seat_that_falls_free_at_the_end_of_a_wait_is_not_missed(
-    elector: LeaderElector, valkey: Server, make_client: MakeClient
+async def test_p9_a_seat_that_falls_free_during_a_wait_is_not_missed_at_its_end(
+    elector: LeaderElector,
+    valkey: Server,
+    make_client: MakeClient,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One last try is made when the time is up."""
-    async with LeaderElector(make_client(valkey), quick(wait_time=0.5)) as other:
-        lead = elector.lead("one")
-        await lead.__aenter__()
+    """One last try is made when the time is up, however far away the next one would be."""
+    monkeypatch.setattr(candidacy, "LOOK_AGAIN", (60.0, 60.0))
+    tried = asyncio.Event()
+
+    async def give_back() -> None:
+        async with elector.using(lease_time=60).lead("one"):
+            await tried.wait()
+
+    async with LeaderElector(make_client(valkey), quick(wait_time=0.6)) as other:
+        leading = asyncio.create_task(give_back())
+        await wait_until(lambda: ttl_of(valkey, "one") > 0)
         waiting = asyncio.create_task(other.attempt("one", nothing))
-        await asyncio.wait([waiting], timeout=0.48)
-        await lead.__aexit__(None, None, None)
+        await asyncio.wait([waiting], timeout=0.1)
+        tried.set()
+        await leading
         assert isinstance(await waiting, Elected)
 
 

@@ -66,8 +66,9 @@ class KeptConnection:
         if connection is not None:
             if self._set_aside is not None:
                 connection.retry, connection.socket_timeout = self._set_aside
-            # A pool that was reset no longer knows it; one with renewed credentials may log it in.
-            with suppress(KeyError, TimeoutError):
+            # A courtesy, which disturbs nobody: a pool that was reset no longer knows it, and one
+            # whose credentials were renewed logs it in.
+            with suppress(KeyError, TimeoutError, OSError, redis_errors.RedisError):
                 async with asyncio.timeout(GIVE_BACK_WITHIN):
                     await self._pool.release(connection)
 

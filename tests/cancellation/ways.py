@@ -150,6 +150,14 @@ async def by_group(work: Work, at: int, *, late: bool = False) -> Stepped[Any]:
     return stepped
 
 
+def obeyed(run: Stepped[Any], way: Way) -> bool:
+    """Whether the strike, if there was one, went in and came out again.
+
+    Only a scope may miss: it spares who is shielded, or about to go on, and asks again later.
+    """
+    return run.cancelled == run.seen and (run.seen == run.struck or way is by_scope)
+
+
 async def _error_of(work: Awaitable[Any]) -> BaseException | None:
     try:
         await work

@@ -6,16 +6,17 @@ in the server's cache) or warm; `empty` asserts that nothing of it is left.
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import nullcontext
 from typing import Any, Final, Literal
 
 import anyio
 import redis.asyncio
 
-from incumbent import Elected, LeaderElector, LeaderOptions, Lease, current_lease
+from incumbent import Elected, LeaderElector, LeaderOptions, Lease, current_lease, events
 from incumbent.engine.guard import Guard
 from incumbent.engine.term import Term
+from incumbent.observability.logging import LoggingHook
 from kit.fixtures import MakeClient
 from kit.leftovers import connections, leftover_tasks
 from kit.servers import Server
@@ -85,10 +86,11 @@ class Stage:
     ) -> None:
         self.server = server
         self.client = client
-        self.elector = LeaderElector(client, options)
+        self.elector = LeaderElector(client, options, hooks=(LoggingHook(), self._tell))
         self.name = f"election-{next(_numbers)}"
         self._judge = judge
         self._others = others
+        self._listeners: dict[type[events.Event], Callable[[], object]] = {}
 
     @property
     def seat(self) -> str:
@@ -108,6 +110,13 @@ class Stage:
     def enter(self, entry: Entry, action: Action) -> Coroutine[Any, Any, Any]:
         """Run `action` by way of `entry`."""
         return enter(self.elector, entry, self.name, action)
+
+    def hear(self, kind: type[events.Event], listener: Callable[[], object]) -> None:
+        """Call `listener` at each event of that kind."""
+        self._listeners[kind] = listener
+
+    def _tell(self, event: events.Event) -> None:
+        self._listeners.get(type(event), lambda: None)()
 
     # -- afterwards --------------------------------------------------------------------------
 

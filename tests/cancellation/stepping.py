@@ -46,6 +46,8 @@ class Stepped(Generic[T]):
         self.strikes = 0
         self.places: list[str] = []
         """Where each suspension was: the innermost line of the library."""
+        self.tasks: set[str] = set()
+        """The names of the tasks that suspended."""
         self.seen = False
         """A cancellation was thrown into the coroutine itself."""
         self.value: T | None = None
@@ -68,9 +70,7 @@ class Stepped(Generic[T]):
         return isinstance(self.error, asyncio.CancelledError)
 
     def __await__(self) -> Steps[T]:
-        loop = asyncio.get_running_loop()
-        factory = loop.get_task_factory()
-        loop.set_task_factory(_new_task)
+        asyncio.get_running_loop().set_task_factory(_new_task)
         token = _running.set(self)
         try:
             self.value = yield from self.steps(self._work)
@@ -80,7 +80,6 @@ class Stepped(Generic[T]):
         finally:
             self._at = 0  # what goes on after it, for others as well, is none of ours
             _running.reset(token)
-            loop.set_task_factory(factory)
         return self.value
 
     def steps(self, work: Coroutine[Any, Any, T]) -> Steps[T]:
@@ -95,6 +94,7 @@ class Stepped(Generic[T]):
                 return value
             self.points += 1
             self.places.append(_place(work))
+            self.tasks.add(_this_task().get_name())
             since = self.points - self._at
             due = self._at > 0 and (since == 0 or since in self._again)
             error = yield from (self._struck(awaited) if due else _passed(awaited))
@@ -108,8 +108,7 @@ class Stepped(Generic[T]):
             error = yield from _passed(awaited)
             if isinstance(error, asyncio.CancelledError):
                 return error
-        task = asyncio.current_task()
-        assert task is not None
+        task = _this_task()
         asked = task.cancelling()
         self.strikes += 1
         self._strike()
@@ -155,6 +154,12 @@ def _new_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> "as
     stepped = _running.get()
     watched = work if stepped is None else _Watched(stepped, work)
     return asyncio.Task(watched, loop=loop, **options)
+
+
+def _this_task() -> "asyncio.Task[Any]":
+    task = asyncio.current_task()
+    assert task is not None
+    return task
 
 
 def _passed(awaited: Any) -> Steps[BaseException | None]:

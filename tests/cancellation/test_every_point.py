@@ -16,7 +16,7 @@ from cancellation import ways
 from cancellation.stage import ENTRIES, Action, Entry, Stage, Theatre, enter, nothing
 from cancellation.stepping import Stepped
 from cancellation.ways import FOUR, HARDER, Way, obeyed
-from incumbent import LeaderElector, NotElectedError, current_lease
+from incumbent import LeaderElector, NotElectedError, current_lease, events
 
 MOST = 300
 Record = Callable[[str, object], None]
@@ -170,6 +170,35 @@ async def test_p4_at_each_point_of_the_lease(
                 assert run.value == "done"
                 points += len(run.places)
                 break
+    record_property("points", points)
+
+
+@pytest.mark.parametrize("way", FOUR.values(), ids=FOUR)
+async def test_p4_at_each_point_of_a_renewal(
+    theatre: Theatre, way: Way, record_property: Record
+) -> None:
+    """Cancelled while a renewal is on its way, there or back, the call leaves nothing."""
+
+    class Patient(Action):
+        async def body(self) -> None:
+            while not renewed.is_set():
+                await renewed.wait()
+
+    points = 0
+    for at in range(1, MOST):
+        renewed = asyncio.Event()
+        stage = await theatre.stage(cold=False, lease_time=0.25)
+        stage.hear(events.TermRenewed, renewed.set)
+        action = Patient(shielded=way is ways.by_scope)
+        run = await asyncio.create_task(way(partial(stage.enter, "lead", action), at))
+        assert run.cancelled == run.seen
+        assert action.cleaned or not action.cancelled
+        await stage.empty()
+        if not run.struck:
+            assert renewed.is_set()
+            assert "incumbent renewal" in run.tasks
+            points = len(run.places)
+            break
     record_property("points", points)
 
 

@@ -39,7 +39,7 @@ class MemoryStore:
         taken = self._taken(claim.election, claim.seats, now)
         for number, seat in taken.items():
             if seat.token == claim.token:
-                seat.ends_at = now + claim.lease_time
+                seat.ends_at = max(seat.ends_at, now + claim.lease_time)
                 return self._grant(number, seat, now)
         for number in range(claim.seats):
             if number not in taken:

@@ -58,6 +58,7 @@ class Caller:
         self._pool = client.connection_pool
         self._pid = os.getpid()
         self._wire: Wire | None = None
+        self._retired: list[Wire] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
@@ -105,8 +106,9 @@ class Caller:
         """Give the connection back; a call that is still to come opens one for itself."""
         self._closed = True
         await self._come_home()
-        if self._wire is not None:
-            await self._wire.retire()
+        for wire in (*self._retired, self._wire):
+            if wire is not None:
+                await wire.retire()
 
     async def _send(self, request: Request, within: float) -> Reply:
         if within <= 0:
@@ -121,6 +123,8 @@ class Caller:
     async def _open_wire(self) -> Wire:
         await self._come_home()
         if self._wire is None or self._wire.retired:
+            # Retired wires that still have something under way are remembered, to be closed.
+            self._retired = [wire for wire in (*self._retired, self._wire) if wire and wire.busy]
             self._wire, self._loop = Wire(self._pool), asyncio.get_running_loop()
         return self._wire
 
@@ -128,9 +132,10 @@ class Caller:
         """Let go of what belongs to another event loop, or to the process that forked this one."""
         if self._pid != os.getpid():
             # All open connections are our parent's: the wire's and those that are idle in the pool.
-            self._pid, self._wire = os.getpid(), None
+            self._pid, self._wire, self._retired = os.getpid(), None, []
             self._pool = copy.copy(self._pool)
             self._pool.reset()  # type: ignore[no-untyped-call]  # redis-py left it without
         elif self._wire is not None and self._loop is not asyncio.get_running_loop():
-            wire, self._wire = self._wire, None
-            await wire.forsake()
+            wires, self._wire, self._retired = (*self._retired, self._wire), None, []
+            for wire in wires:
+                await wire.forsake()

@@ -41,19 +41,28 @@ class KeptConnection:
         return self._connection
 
     async def _connect(self) -> None:
-        connection = self._connection
-        if connection is None:
-            # Its decorator hides its type.
-            connection = await self._pool.get_connection(*_FIRST_COMMAND)  # type: ignore[no-untyped-call]
-            self._connection = connection
-            self._set_aside = connection.retry, connection.socket_timeout
-            connection.retry, connection.socket_timeout = Retry(NoBackoff(), 0), None
+        connection = self._connection or await self._take()
         try:
             await connection.connect()
         except BaseException:
             # A log-in that was cut must not leave a connection that looks ready.
             await connection.disconnect(nowait=True)
             raise
+
+    async def _take(self) -> AbstractConnection:
+        connection: AbstractConnection
+        try:
+            # Not connected yet: the client's own retry would decide how long that may take.
+            connection = self._pool.get_available_connection()  # type: ignore[no-untyped-call]
+        except redis_errors.MaxConnectionsError:
+            # A blocking pool waits; any other says so once more.
+            connection = await self._pool.get_connection(*_FIRST_COMMAND)  # type: ignore[no-untyped-call]
+        self._connection = connection
+        self._set_aside = connection.retry, connection.socket_timeout
+        connection.retry, connection.socket_timeout = Retry(NoBackoff(), 0), None
+        if connection.is_connected and not await _usable(connection):
+            await connection.disconnect(nowait=True)
+        return connection
 
     async def cut(self) -> None:
         """Disconnect: whoever reads gets an error, and the next use connects anew."""
@@ -83,3 +92,13 @@ class KeptConnection:
         with suppress(RuntimeError):
             await self.cut()
         await self.give_back()
+
+
+async def _usable(connection: AbstractConnection) -> bool:
+    """Whether an idle connection is still open, and no answer of somebody else's lies in it."""
+    # Releases before 8 have it by another name.
+    can_read = getattr(connection, "can_read", None) or connection.can_read_destructive
+    try:
+        return not await can_read()
+    except (redis_errors.RedisError, OSError):
+        return False

@@ -16,7 +16,7 @@ from redis import exceptions as redis_errors
 from redis.asyncio.connection import ConnectionPool
 
 from incumbent import clock
-from incumbent.shield import finish
+from incumbent.shield import finish, outlast
 from incumbent.stores.redis.connection import KeptConnection
 from incumbent.stores.redis.faults import wrong_server
 
@@ -91,6 +91,9 @@ class Wire:
     async def retire(self) -> None:
         """Use this for nothing new; the connection goes back when nothing is under way."""
         self.retired = True
+        if self._sender is not None and not any(each.awaited for each in self._queue + self._batch):
+            self._sender.cancel()
+            await outlast(self._sender)
         if not self.busy:
             await finish(self._kept.close)
 
@@ -209,7 +212,8 @@ class Wire:
         if late:
             self._give_way()
         # A batch that nobody waits for any more may still be answered, and leave a good connection.
-        end = max((request.overdue_at for request in self._batch), default=math.inf) + LINGER
+        end = max((request.overdue_at for request in self._batch), default=math.inf)
+        end += LINGER if any(request.sent_at for request in self._batch) else 0.0
         if end <= now and self._sender is not None:
             self._sender.cancel()
         ahead = [request.overdue_at for request in waiting if request.awaited]

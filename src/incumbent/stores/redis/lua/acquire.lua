@@ -14,9 +14,8 @@ local free, soonest
 for i = 3, #KEYS do
   local owner = redis.call('HGET', KEYS[i], 'token')
   if owner == token then
-    redis.call('PEXPIRE', KEYS[i], lease)
     local seat = redis.call('HMGET', KEYS[i], 'fence', 'since')
-    return {'granted', i - 3, seat[1], seat[2], lease}
+    return {'granted', i - 3, seat[1], seat[2], prolong(KEYS[i], lease)}
   end
   if owner then
     local ttl = redis.call('PTTL', KEYS[i])

@@ -7,10 +7,6 @@ local owner = redis.call('HGET', KEYS[2], 'token')
 if owner ~= ARGV[1] then
   return {owner and 'taken' or 'gone'}
 end
-local ttl, wanted = redis.call('PTTL', KEYS[2]), tonumber(ARGV[2])
-if ttl < wanted then
-  redis.call('PEXPIRE', KEYS[2], wanted)
-  ttl = wanted
-end
+local ttl = prolong(KEYS[2], tonumber(ARGV[2]))
 redis.call('PEXPIRE', KEYS[1], math.max(FENCE_TTL, 2 * ttl))
 return {'held', ttl}

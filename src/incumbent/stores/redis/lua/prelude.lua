@@ -13,6 +13,16 @@ local function now_us()
   return time[1] * 1000000 + time[2]
 end
 
+-- Lets a seat live `wanted` ms from now at least; never shortens that. Returns its new TTL.
+local function prolong(seat, wanted)
+  local ttl = redis.call('PTTL', seat)
+  if ttl < wanted then
+    redis.call('PEXPIRE', seat, wanted)
+    ttl = wanted
+  end
+  return ttl
+end
+
 -- A claim that was given up: should its request arrive after all, it finds this. The caller has used PEXPIRE on
 -- the key before: so a full server does not refuse what follows, and a user without that right gets no further.
 local function bury(gone, token)

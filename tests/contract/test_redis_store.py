@@ -177,9 +177,6 @@ async def test_p9_without_a_server_the_error_says_so(make_client: MakeClient) ->
     assert store.passing(said.value)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="redis-py's own retry is at work while a connection is made the first time"
-)
 async def test_a_wrong_password_is_said_within_the_budget(
     valkey: Server, make_client: MakeClient
 ) -> None:

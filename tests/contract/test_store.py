@@ -73,9 +73,6 @@ async def test_p5_a_repeated_claim_lives_on_from_its_repetition(bench: Bench) ->
     assert 20 - NEAR < info.remaining <= 20
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a late copy of an acquire cuts a lease that was extended to lease_time"
-)
 async def test_p1_a_late_copy_of_the_claim_does_not_shorten(bench: Bench) -> None:
     """What was extended meanwhile stays so: its holder counts on it."""
     await bench.elect(claim("job", lease_time=10))

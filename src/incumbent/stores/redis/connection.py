@@ -43,7 +43,7 @@ class KeptConnection:
     async def _connect(self) -> None:
         connection = self._connection or await self._take()
         try:
-            await connection.connect()
+            await connection.connect()  # type: ignore[no-untyped-call]  # redis-py left it without
         except BaseException:
             # A log-in that was cut must not leave a connection that looks ready.
             await connection.disconnect(nowait=True)

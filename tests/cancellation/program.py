@@ -83,6 +83,7 @@ ENDS = {each.__name__: each for each in (close, close_first, abandon, abandon_ca
 
 async def main(url: str, end: str, what: str) -> None:
     """Get so far, and end."""
+    asyncio.get_running_loop().slow_callback_duration = 10  # a busy machine is not our topic
     client = redis.asyncio.Redis.from_url(url)
     elector = LeaderElector(client, LeaderOptions(lease_time=0.25), hooks=())
     try:

@@ -203,12 +203,17 @@ class Run:
         return ("own" if isinstance(error, asyncio.CancelledError) else type(error).__name__) + note
 
 
-@pytest.mark.parametrize(
-    ("loss", "release_fails"),
-    [("taken", False), ("max_hold_time", False), ("max_hold_time", True)],
-    ids=["taken", "max_hold_time", "max_hold_time, release fails"],
-)
-@pytest.mark.parametrize("case", tuple(cases()), ids=name_of)
+def plays() -> Iterator[Any]:
+    """Each case with the losses and releases that make a difference to it."""
+    for case in cases():
+        for loss, fails in (("taken", False), ("max_hold_time", False), ("max_hold_time", True)):
+            if case.lost or loss == "max_hold_time":
+                name = f"{name_of(case)}{f' by {loss}' if case.lost else ''}"
+                name += ", release fails" if fails else ""
+                yield pytest.param(case, loss, fails, id=name)
+
+
+@pytest.mark.parametrize(("case", "loss", "release_fails"), tuple(plays()))
 async def test_p6(
     valkey: Server, client: redis.asyncio.Redis, case: Case, loss: Loss, release_fails: bool
 ) -> None:

@@ -4,13 +4,18 @@ Knows where each store keeps its seats, so that the tests themselves need not.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import redis
 
 from incumbent.results import LeaderInfo
 from incumbent.stores.base import Budget, Claim, Grant, Store
 from incumbent.stores.memory import MemoryStore
+from incumbent.stores.redis import scripts
+from incumbent.stores.redis.scripts import Script
 from kit.servers import Server
 
 MEMORY = "memory"
@@ -18,6 +23,7 @@ BUDGET = Budget(8.0, 4.0)
 """Longer than any healthy call takes on a busy machine."""
 
 LEASE = 30.0
+SCRIPTS = {script.name: script for script in vars(scripts).values() if isinstance(script, Script)}
 
 
 def claim(election: str, who: str = "a", *, seats: int = 1, lease_time: float = LEASE) -> Claim:
@@ -50,6 +56,53 @@ def dumped(server: Server, name: str) -> Any:
         "list": ("LRANGE", name, 0, -1),
     }
     return server.cli(*read[kind])
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a script, as the server saw it."""
+
+    script: str
+    keys: tuple[str, ...]
+    args: tuple[str, ...]
+
+
+class Watch:
+    """What the server does meanwhile, by MONITOR; names and arguments must have no spaces."""
+
+    def __init__(self, server: Server) -> None:
+        self.runs: list[Run] = []
+        self.touched: list[tuple[str, str]] = []
+        """Command and key of each call that a script made."""
+        self._server = server
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Watch for the time of a ``with`` block."""
+        with redis.Redis.from_url(self._server.url) as client, client.monitor() as monitor:
+            yield
+            self._server.cli("ECHO", "the-end")
+            while True:
+                entry = monitor.next_command()
+                word, _, rest = entry["command"].partition(" ")
+                if word == "ECHO":
+                    return
+                if entry["client_type"] == "lua":
+                    self.touched.append((word, rest.partition(" ")[0]))
+                elif word in {"EVAL", "EVALSHA"}:
+                    self.runs.append(_run(rest))
+
+
+def _run(parts: str) -> Run:
+    """What follows EVAL or EVALSHA: the script, how many keys, the keys, the arguments."""
+    for name, script in SCRIPTS.items():
+        text = script.text.decode().replace("\n", "\\n")
+        for head in (script.sha.decode(), text):
+            if parts.startswith(head):
+                number, *rest = parts.removeprefix(head).split()
+                count = int(number)
+                return Run(name, tuple(rest[:count]), tuple(rest[count:]))
+    raise AssertionError(f"no script of ours: {parts[:200]}")
 
 
 @dataclass(frozen=True)

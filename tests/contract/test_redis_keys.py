@@ -6,25 +6,63 @@ from contextlib import suppress
 
 import pytest
 import redis
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from redis.crc import key_slot
 
 from contract import story
-from contract.bench import BUDGET, Bench, claim, content, key, keys_of
+from contract.bench import BUDGET, SCRIPTS, Bench, Watch, claim, content, key, keys_of
+from incumbent.names import election_name
 from incumbent.stores.base import Grant
-from incumbent.stores.redis import RedisStore, scripts
+from incumbent.stores.redis import RedisStore
 from kit.fixtures import MakeClient
 from kit.leftovers import keys_without_ttl
 from kit.servers import Server
 
-SCRIPTS = (scripts.ACQUIRE, scripts.EXTEND, scripts.RELEASE, scripts.LEAVE, scripts.STATE)
 COMMANDS = sorted(
     {
         name.decode().lower()
-        for script in SCRIPTS
+        for script in SCRIPTS.values()
         for name in re.findall(rb"redis\.call\('(\w+)'", script.text)
     }
 )
 RIGHTS = ["eval", "evalsha", *COMMANDS]
 USER = "incumbent-test"
+
+
+NAME = (
+    st.text(st.characters(codec="utf-8", exclude_characters="{}"), min_size=1, max_size=8)
+    | st.text(":seat0fnc", min_size=1, max_size=8)
+).filter(lambda name: fits(election_name, name))
+PREFIX = NAME.filter(lambda name: not set("*?[]\\") & set(name))
+
+OwnKeys = Callable[[str, str], Awaitable[set[str]]]
+
+
+def fits(check: Callable[[str], str], name: str) -> bool:
+    """Whether a name may be used."""
+    try:
+        return check(name) == name
+    except ValueError:
+        return False
+
+
+@pytest.fixture
+async def own_keys(valkey: Server, make_client: MakeClient) -> OwnKeys:
+    """Gives the keys that an election of two seats makes under a prefix, and removes them."""
+    client = make_client(valkey)
+
+    async def make(prefix: str, name: str) -> set[str]:
+        store = RedisStore(client, prefix)
+        for who in "ab":
+            await store.acquire(claim(name, who, seats=2), BUDGET)
+        await store.leave(claim(name, "c", seats=2), BUDGET)
+        await store.aclose()
+        found = set(valkey.admin.scan_iter(match=f"{prefix}:{{*", count=1000))
+        valkey.cli("DEL", *found)
+        return found
+
+    return make
 
 
 def on_server(bench: Bench) -> Server:
@@ -102,27 +140,14 @@ async def test_p1_a_seat_that_somebody_persisted_is_not_cut_short(redis_bench: B
 
 
 async def test_p11_case_68_a_script_touches_its_declared_keys_only(redis_bench: Bench) -> None:
-    """MONITOR shows each command of each script: its key is one of KEYS, below the prefix."""
+    """The key of each command of each script is one of KEYS, below the prefix."""
     server = on_server(redis_bench)
-    declared: set[str] = set()
-    touched: list[str] = []
-    with redis.Redis.from_url(server.url) as listener, listener.monitor() as monitor:
+    watch = Watch(server)
+    with watch():
         await story.tell(redis_bench.store, election="plain")
-        server.cli("ECHO", "the-end")
-        while True:
-            entry = monitor.next_command()
-            word, *rest = entry["command"].split(" ")
-            if word == "ECHO":
-                break
-            if entry["client_type"] == "lua":
-                touched += rest[:1] if word != "TIME" else []
-            elif word in {"EVAL", "EVALSHA"}:
-                # A script's text has spaces; the count of keys follows its last line.
-                found = re.search(r" (\d+) (incumbent:.*)$", entry["command"], re.DOTALL)
-                assert found, entry["command"][-200:]
-                keys = found[2].split(" ")[: int(found[1])]
-                assert all(name.startswith("incumbent:{") for name in keys)
-                declared.update(keys)
+    declared = {name for run in watch.runs for name in run.keys}
+    touched = [name for command, name in watch.touched if command != "TIME"]
+    assert all(name.startswith("incumbent:{plain}:") or "{none}" in name for name in declared)
     assert len(touched) > 50
     assert set(touched) <= declared
     assert set(touched) >= {key("plain", name) for name in ("seat:0", "fence", "gone")}
@@ -138,14 +163,17 @@ async def test_p11_a_call_leaves_the_keys_of_others_alone(redis_bench: Bench) ->
     assert [server.cli("GET", name) for name in neighbours] == ["theirs"] * len(neighbours)
 
 
-async def test_p11_all_keys_of_an_election_share_a_slot(redis_bench: Bench) -> None:
-    """The name is the only hash tag, whatever it looks like."""
-    from redis.crc import key_slot
-
-    server = on_server(redis_bench)
-    await story.tell(redis_bench.store)
-    slots = {key_slot(name.encode()) for name in keys_of(server, "{tägliche*")}
-    assert slots == {key_slot(story.NAME.encode())}
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(one=st.tuples(PREFIX, NAME), two=st.tuples(PREFIX, NAME))
+async def test_p11_case_64_each_election_has_its_own_keys_in_one_slot(
+    own_keys: OwnKeys, one: tuple[str, str], two: tuple[str, str]
+) -> None:
+    """The name alone is the hash tag; no other prefix and name lead to the same key."""
+    assume(one != two)
+    first, second = await own_keys(*one), await own_keys(*two)
+    assert len(first) == len(second) == 4
+    assert not first & second
+    assert {key_slot(name.encode()) for name in first} == {key_slot(one[1].encode())}
 
 
 # -- rights ----------------------------------------------------------------------------------

@@ -1,19 +1,17 @@
 """The Lua scripts: their headers, what calls them, what they answer, and that they compile."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import re
+from dataclasses import replace
 from importlib.resources import files
+from itertools import groupby
 from typing import Any
 
 import pytest
 
 from contract import story
-from contract.bench import BUDGET, Bench, claim
+from contract.bench import BUDGET, SCRIPTS, Bench, Run, Watch, claim, key
 from contract.headers import complaints, parse
-from incumbent.stores.redis import scripts
-from incumbent.stores.redis.caller import Caller
-from incumbent.stores.redis.scripts import Script
 from kit.servers import Server
 
 FOLDER = files("incumbent.stores.redis") / "lua"
@@ -23,36 +21,7 @@ TEXTS = {
     for entry in FOLDER.iterdir()
     if entry.name.endswith(".lua") and entry.name != "prelude.lua"
 }
-SCRIPTS = {script.name: script for script in vars(scripts).values() if isinstance(script, Script)}
 NAMES = sorted(TEXTS)
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run of a script, as the store asked for it."""
-
-    script: str
-    keys: tuple[str, ...]
-    args: tuple[str, ...]
-    reply: Any
-
-
-@pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
-    """What the stores run in this test."""
-    seen: list[Run] = []
-    original = Caller.run
-
-    async def run(
-        self: Caller, script: Script, keys: Sequence[bytes], args: Sequence[bytes], *rest: Any
-    ) -> Any:
-        reply = await original(self, script, keys, args, *rest)
-        texts = tuple(key.decode() for key in keys), tuple(arg.decode() for arg in args)
-        seen.append(Run(script.name, *texts, reply))
-        return reply
-
-    monkeypatch.setattr(Caller, "run", run)
-    return seen
 
 
 # -- the files -------------------------------------------------------------------------------
@@ -216,51 +185,67 @@ def check_args(run: Run, meant: dict[str, str]) -> None:
     assert run.args == tuple(meant[name] for name in parse(TEXTS[run.script]).args)
 
 
-def check_reply(run: Run) -> None:
-    """The reply is one that the header lists, with as many elements."""
-    header = parse(TEXTS[run.script])
-    if run.script == "state":
-        (listed,) = header.returns.removesuffix(", ...}").removeprefix("{").split("}, ")
-        for seat in run.reply:
-            assert len(seat) == 1 + listed.count(",")
-    else:
-        assert header.answers[run.reply[0].decode()] == len(run.reply)
-
-
-async def test_the_store_calls_each_script_as_its_header_says(
-    bench_of_first: Bench, runs: list[Run]
-) -> None:
-    """Keys and arguments of each call, one by one, and each reply."""
-    store = bench_of_first.store
+async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench) -> None:
+    """Keys and arguments of each call, one by one, as the server sees them."""
+    store, server = redis_bench.store, redis_bench.server
+    assert server is not None
     a = replace(claim("job", "a", seats=3), lease_time=12.345)
-    meant = {"token": a.token, "leader": a.leader_id, "lease_ms": "12345"}
-    grant = await bench_of_first.elect(a)
-    check_args(runs[-1], meant)
-    await store.extend(a, 0, 23.456, BUDGET)
-    check_args(runs[-1], meant | {"duration_ms": "23456"})
-    await store.release(a, grant, 1.5, BUDGET)
-    check_args(runs[-1], meant | {"keep_ms": "1500", "doubtful": "0"})
-    await store.release(a, story.doubtful(grant), 0, BUDGET)
-    check_args(runs[-1], meant | {"keep_ms": "0", "doubtful": "1"})
-    await store.leave(a, BUDGET)
-    check_args(runs[-1], meant)
-    await store.state("job", 3, BUDGET)
-    check_args(runs[-1], meant)
-    assert [run.script for run in runs] == [
-        *("acquire", "extend", "release", "release", "leave", "state"),
+    watch = Watch(server)
+    with watch():
+        grant = await redis_bench.elect(a)
+        await store.extend(a, 0, 23.456, BUDGET)
+        await store.release(a, grant, 1.5, BUDGET)
+        await store.release(a, story.doubtful(grant), 0, BUDGET)
+        await store.leave(a, BUDGET)
+        await store.state("job", 3, BUDGET)
+    # What met an empty cache is sent again as text, with the same keys and arguments.
+    runs = [run for run, _ in groupby(watch.runs)]
+    meant: list[tuple[str, dict[str, str]]] = [
+        ("acquire", {"lease_ms": "12345"}),
+        ("extend", {"duration_ms": "23456"}),
+        ("release", {"keep_ms": "1500", "doubtful": "0"}),
+        ("release", {"keep_ms": "0", "doubtful": "1"}),
+        ("leave", {}),
+        ("state", {}),
     ]
-    for run in runs:
+    assert [run.script for run in runs] == [script for script, _ in meant]
+    for run, (_, values) in zip(runs, meant, strict=True):
         check_keys(run, "job", 3)
-        check_reply(run)
+        check_args(run, {"token": a.token, "leader": a.leader_id, **values})
 
 
-async def test_each_answer_of_a_script_is_listed(redis_bench: Bench, runs: list[Run]) -> None:
-    """The story hears all but every answer; each is one that its header knows."""
-    await story.tell(redis_bench.store)
-    heard: dict[str, set[str]] = {}
-    for run in runs:
-        check_reply(run)
-        if run.script != "state":
-            heard.setdefault(run.script, set()).add(run.reply[0].decode())
-    listed = {name: set(parse(TEXTS[name]).answers) for name in NAMES if name != "state"}
-    assert heard == listed | {"acquire": {"granted", "busy"}}
+# -- what they answer ------------------------------------------------------------------------
+
+
+def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
+    """Every script is brought to give each of its answers, and no other, with all elements."""
+    fence, gone, *seats = (key("job", name) for name in ("fence", "gone", "seat:0", "seat:1"))
+
+    def run(name: str, keys: list[str], *args: str | int) -> list[Any]:
+        answer: list[Any] = server.cli("EVAL", SCRIPTS[name].text, len(keys), *keys, *args)
+        return answer
+
+    heard = [
+        ("acquire", run("acquire", [fence, gone, *seats], "a", "leader-a", 30000)),
+        ("acquire", run("acquire", [fence, gone, *seats], "a", "leader-a", 30000)),
+        ("acquire", run("acquire", [fence, gone, seats[0]], "b", "leader-b", 30000)),
+        ("extend", run("extend", [fence, seats[0]], "a", 30000)),
+        ("extend", run("extend", [fence, seats[0]], "b", 30000)),
+        ("extend", run("extend", [fence, seats[1]], "b", 30000)),
+        ("state", run("state", seats)),
+        ("release", run("release", [gone, seats[0]], "b", 0, 0)),
+        ("release", run("release", [gone, seats[0]], "a", 0, 0)),
+        ("release", run("release", [gone, seats[0]], "a", 0, 0)),
+        ("leave", run("leave", [gone, *seats], "a")),
+        ("acquire", run("acquire", [fence, gone, *seats], "a", "leader-a", 30000)),
+    ]
+    tags: dict[str, set[str]] = {name: set() for name in NAMES}
+    for name, answer in heard:
+        header = parse(TEXTS[name])
+        if name == "state":
+            (listed,) = re.findall(r"^\{\{([\w, ]+)\}, \.\.\.\}$", header.returns)
+            assert [len(seat) for seat in answer] == [len(listed.split(", "))]
+        else:
+            assert header.answers[answer[0]] == len(answer)
+            tags[name].add(answer[0])
+    assert tags == {name: set(parse(TEXTS[name]).answers) for name in NAMES}

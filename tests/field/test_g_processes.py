@@ -120,7 +120,7 @@ async def test_case_80_a_killed_process_leaves_no_lasting_key(
     own_server: Server, tmp_path: Path
 ) -> None:
     """SIGKILL at random moments of short terms, eight times: every key that is left will end."""
-    options = {"lease_time": 0.5, "request_timeout": 0.3}
+    options = {"lease_time": 0.5, "request_timeout": 5}
     plan = {"options": options, "hold": (0.0, 0.02), "way": "run_if_leader"}
     async with Crew(own_server, tmp_path, size=2, election="crew", plan=plan) as crew:
         await crew.all_standing()

@@ -135,13 +135,37 @@ async def test_p4_a_cancelled_claim_frees_what_it_had_taken(
         proxy.hold_replies("EVALSHA", "EVAL")
         task = asyncio.create_task(elector.run_if_leader("one", forever))
         await wait_until(lambda: token_of(valkey, "one") is not None)
-        task.cancel()
-        await asyncio.sleep(0)
+        for _ in range(3):  # an impatient caller
+            task.cancel()
+            await asyncio.sleep(0)
         proxy.release()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert token_of(valkey, "one") is None
         assert isinstance(await elector.attempt("one", nothing), Elected)
+
+
+async def test_p4_a_release_that_is_cancelled_frees_the_seat(
+    valkey: Server, make_client: MakeClient, make_proxy: MakeProxy
+) -> None:
+    """The release is swallowed by the network and its caller cancelled: it is sent again."""
+    proxy = await make_proxy(valkey)
+
+    async def work() -> None:
+        proxy.silence()
+
+    async with LeaderElector(make_client(proxy), quick(lease_time=60)) as elector:
+        await elector.run_if_leader("one", nothing)
+        sent = proxy.commands.total()
+        task = asyncio.create_task(elector.run_if_leader("one", work))
+        await wait_until(lambda: proxy.commands.total() == sent + 2)  # acquire and release
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0)
+        await proxy.restore()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert token_of(valkey, "one") is None
 
 
 async def test_p4_a_claim_that_arrives_after_its_clean_up_takes_nothing(

@@ -13,7 +13,7 @@ from incumbent.results import LeaderInfo, LossReason, SkipReason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened to `leader_id` in `election`."""
+    """Something that happened to `leader_id` in `election`, whose name has its tenant in front."""
 
     election: str
     leader_id: str
@@ -107,6 +107,6 @@ class AttemptDelayed(Event):
 class Hook(Protocol):
     """Anything that can be called with an event."""
 
-    def __call__(self, event: Event, /) -> object:
-        """Take note of `event`; what is returned is ignored."""
+    def __call__(self, event: Event, /) -> None:
+        """Take note of `event`."""
         ...

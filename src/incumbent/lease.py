@@ -52,7 +52,7 @@ LATE: Final = 0.05
 """Seconds after which (and after `stop_grace`) a late wake-up means that the process slept."""
 
 
-class Phase(enum.Enum):
+class Phase(enum.IntEnum):
     """Where a lease is in its life."""
 
     HELD = enum.auto()
@@ -61,7 +61,7 @@ class Phase(enum.Enum):
     CLOSED = enum.auto()
 
 
-class Input(enum.Enum):
+class Input(enum.IntEnum):
     """What can happen to a lease."""
 
     CONFIRMED = enum.auto()

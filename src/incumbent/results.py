@@ -47,7 +47,7 @@ class LeaderState:
     leaders: tuple[LeaderInfo, ...] = ()
     """The taken seats, by seat number; empty when nobody leads."""
     waiting: int = 0
-    """How many stand in line."""
+    """How many stand in line; 0 as long as waiting is by looking again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,11 +55,7 @@ async def yielding(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         await asyncio.wait((task,))
     except asyncio.CancelledError:
         scope.cancel()
-        try:
-            await outlast(task)
-        finally:
-            if not task.cancelled():
-                task.exception()  # seen, or the loop would report it as never retrieved
+        await outlast(task)
         raise
     task.result()
 
@@ -77,8 +73,8 @@ async def outlast(*works: "asyncio.Future[Any]") -> None:
                     await asyncio.wait(works)
         except asyncio.CancelledError as error:
             cancelled = cancelled or error
+    for work in works:
+        if not work.cancelled():
+            work.exception()  # seen, so that the loop does not report it as never retrieved
     if cancelled is not None:
-        for work in works:
-            if not work.cancelled():
-                work.exception()  # seen, so that the loop does not report it as never retrieved
         raise cancelled

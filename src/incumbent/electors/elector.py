@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Elector:
-    """The methods that every kind of elector has. Not made by itself: see `LeaderElector`."""
+    """The methods that every kind of elector has. Abstract: see `LeaderElector`."""
 
     def __init__(
         self,
@@ -80,6 +80,8 @@ class Elector:
     ) -> T | None:
         """Run `action` if elected and return its value; None if not elected within `wait_time`.
 
+        An action that returns None looks like one that did not run: `attempt` tells them apart.
+
         Raises:
             LeadershipLostError: the lease was lost while the action ran.
             Exception: what the action raised, as it is; a loss is then a note on it.
@@ -87,7 +89,7 @@ class Elector:
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
         candidacy, run = self._stand(name), _bind(action, *args, **kwargs)
-        return running.unwrap(candidacy.election, await running.attempt(candidacy, run))
+        return running.unwrap(candidacy.name, await running.attempt(candidacy, run))
 
     async def attempt(
         self, name: str, action: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -108,10 +110,10 @@ class Elector:
     def lead(self, name: str) -> AbstractAsyncContextManager[Lease, None]:
         """``async with elector.lead(name) as lease:`` holds the lease for the block.
 
-        Raises, on entry:
-            NotElectedError: not elected within `wait_time`.
-        Raises, on exit:
-            LeadershipLostError: the lease was lost (with ``on_loss="notify"`` it is only logged).
+        Raises:
+            NotElectedError: on entry; not elected within `wait_time`.
+            LeadershipLostError: on exit; the lease was lost (with ``on_loss="notify"`` it is only
+                logged).
             Exception: what the block raised, as it is; a loss is then a note on it.
         """
         return running.Leading(self._stand(name))
@@ -166,7 +168,7 @@ class Elector:
         return self._sibling(_scope=names.tenant_scope(tenant, self._scope))
 
     async def aclose(self) -> None:
-        """Stand for nothing any more, and give the kept connection back. Idempotent.
+        """Take part in no more elections, and give the kept connection back. Idempotent.
 
         The connection is that of the elector which was made from the client; closing a sibling of
         it closes the sibling only. Terms that still run end as they would: what they need is opened

@@ -32,8 +32,7 @@ class LeaderElector(Elector):
         Args:
             redis: a `redis.asyncio.Redis`, which stays yours and is never closed, or a
                 `MemoryStore`.
-            options: timers and policies; the defaults suit a job of any length with a lease of 30
-                s.
+            options: timers and policies; by default a lease lives 30 s and is renewed.
             prefix: what every key of this elector begins with.
             leader_id: who this process is in `state()`; default ``host:pid:hex``.
             hooks: callables that are told what happens; default a `LoggingHook`.

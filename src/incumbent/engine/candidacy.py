@@ -50,7 +50,6 @@ class Candidacy:
         "name",
         "options",
         "seats",
-        "skipped",
     )
 
     def __init__(
@@ -68,13 +67,12 @@ class Candidacy:
         self.election: str = election
         self.seats: int = seats
         self.leader_id: str = leader_id
-        self.skipped: Skipped | None = None
         self._office = office
         self._term: Term | None = None
         self._lease: Lease | None = None
 
-    async def enter(self) -> Lease | None:
-        """Stand for the seat; None when not elected within `wait_time` (`skipped` says why)."""
+    async def enter(self) -> Lease | Skipped:
+        """Stand for the seat, for `wait_time` at most."""
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
         options, store = self.options, self._office.store
@@ -97,8 +95,7 @@ class Candidacy:
                 if isinstance(answer, Grant):
                     return self._take(claim, answer)
                 if clock.now() >= give_up_at:
-                    self._skip(answer)
-                    return None
+                    return self._skip(answer)
                 failures = 0
                 pause = min(answer.holder.remaining + SOON, random.uniform(*LOOK_AGAIN))
             await asyncio.sleep(min(pause, max(0.0, give_up_at - clock.now())))
@@ -110,7 +107,7 @@ class Candidacy:
         if term is None or lease is None:
             raise RuntimeError("not elected, so there is nothing to leave")
         stopped = term.disarm() and isinstance(error, asyncio.CancelledError)
-        handle.leave(lease)
+        handle.drop(lease)
         if isinstance(error, Exception):
             self._office.tell(events.ActionRaised(**term.names, error=error))
         await term.close()
@@ -130,11 +127,10 @@ class Candidacy:
     def _take(self, claim: Claim, grant: Grant) -> Lease:
         self._term = Term(self._office, self.options, self.name, claim, grant)
         self._lease = Lease(self._term)
-        handle.enter(self._lease)
+        handle.push(self._lease)
         return self._lease
 
-    def _skip(self, answer: Busy) -> None:
-        self.skipped = Skipped("held", answer.holder)
+    def _skip(self, answer: Busy) -> Skipped:
         self._office.tell(
             events.AttemptSkipped(
                 election=self.election,
@@ -143,6 +139,7 @@ class Candidacy:
                 holder=answer.holder,
             )
         )
+        return Skipped("held", answer.holder)
 
     def _tell_delay(self, error: Exception, pause: float) -> None:
         self._office.tell(

@@ -78,7 +78,7 @@ class Lease:
         return self._term.lost
 
     async def extend(self, duration: Duration) -> bool:
-        """Let it live `duration` from now, at least; never shortens it.
+        """Keep the lease for at least `duration` from now; never shortens it.
 
         Returns:
             False when it is no longer ours (the action is then stopped as `on_loss` says).
@@ -145,11 +145,11 @@ def current_lease(name: str | None = None) -> Lease | None:
     return None
 
 
-def enter(lease: Lease) -> None:
+def push(lease: Lease) -> None:
     """Make `lease` the innermost of the current context."""
     _leases.set((*_leases.get(), lease))
 
 
-def leave(lease: Lease) -> None:
+def drop(lease: Lease) -> None:
     """Take `lease` out of the current context, wherever it stands."""
     _leases.set(tuple(other for other in _leases.get() if other is not lease))

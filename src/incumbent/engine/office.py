@@ -44,7 +44,7 @@ class Office(Generic[TermT]):
         for hook in self._hooks:
             if not callable(hook):
                 raise TypeError(f"a hook must be callable with an event, not {hook!r}")
-            if inspect.iscoroutinefunction(hook):
+            if inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(hook.__call__):
                 raise TypeError(
                     f"a hook must be a plain function, not a coroutine function: {hook!r}"
                 )

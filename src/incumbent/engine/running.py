@@ -26,8 +26,8 @@ LONGEST_PAUSE = 30.0
 async def attempt(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> Outcome[T]:
     """Run `action` if elected and tell how it went; see `Elector.attempt`."""
     lease = await candidacy.enter()
-    if lease is None:
-        return candidacy.skipped or Skipped("held")
+    if isinstance(lease, Skipped):
+        return lease
     error: BaseException | None = None
     value: T | None = None
     try:
@@ -74,11 +74,10 @@ class Leading:
         self._candidacy = candidacy
 
     async def __aenter__(self) -> Lease:
-        lease = await self._candidacy.enter()
-        if lease is None:
-            skipped = self._candidacy.skipped
-            raise NotElectedError(self._candidacy.election, skipped.holder if skipped else None)
-        return lease
+        entry = await self._candidacy.enter()
+        if isinstance(entry, Skipped):
+            raise NotElectedError(self._candidacy.name, entry.holder)
+        return entry
 
     async def __aexit__(
         self,
@@ -99,9 +98,9 @@ class TryLeading:
         self._elected = False
 
     async def __aenter__(self) -> Lease | None:
-        lease = await self._candidacy.enter()
-        self._elected = lease is not None
-        return lease
+        entry = await self._candidacy.enter()
+        self._elected = isinstance(entry, Lease)
+        return entry if isinstance(entry, Lease) else None
 
     async def __aexit__(
         self,
@@ -117,7 +116,7 @@ async def _leave_block(candidacy: Candidacy, error: BaseException | None) -> Non
     loss, stopped = await candidacy.leave(error)
     if loss is None:
         return
-    lost = LeadershipLostError(candidacy.election, loss)
+    lost = LeadershipLostError(candidacy.name, loss)
     if stopped:
         raise lost from error
     if isinstance(error, Exception):

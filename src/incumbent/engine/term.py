@@ -60,7 +60,8 @@ class Term:
         self._machine = LeaseMachine(options, sent_at=grant.sent_at, ttl=grant.ttl)
         self._pid = os.getpid()
         self._timer: asyncio.TimerHandle | None = None
-        self._attempts: list[asyncio.Task[None]] = []  # lists: mostly empty, and the smallest
+        # Lists, because they are nearly always empty, and an empty list is small.
+        self._attempts: list[asyncio.Task[None]] = []
         self._scopes: list[anyio.CancelScope] = []
         self._lost: asyncio.Event | None = None
         self._may_be_ours = True
@@ -106,7 +107,8 @@ class Term:
         if isinstance(decision, Wait):
             self._wake_at(decision.until, now)
         elif isinstance(decision, Renew):
-            self._wake_at(now + decision.within, now)  # first: no failure may leave us unwoken
+            # The timer first: should anything fail below, it is looked at again all the same.
+            self._wake_at(now + decision.within, now)
             self._start_attempt(decision.within)
         elif isinstance(decision, Stop):
             self._note_loss(decision.reason)
@@ -154,7 +156,8 @@ class Term:
         for scope in self._scopes:
             scope.cancel()
         try:
-            if self._may_be_ours:
+            # A doubtful grant is given up also when it is lost: a late copy must find that out.
+            if self._may_be_ours or self.grant.doubtful:
                 try:
                     await self._release(budget)
                 except asyncio.CancelledError:
@@ -165,7 +168,8 @@ class Term:
                     raise
         finally:
             try:
-                await outlast(*attempts)
+                if attempts:
+                    await outlast(*attempts)
             finally:
                 self._end()
                 self._closed.set_result(None)
@@ -263,9 +267,9 @@ class Term:
         self.loss_reason = reason
         if self._lost is not None:
             self._lost.set()
-        self._office.tell(events.TermLost(**self.names, reason=reason))
         if self._options.on_loss == "cancel":
             self._guard.cancel()
+        self._office.tell(events.TermLost(**self.names, reason=reason))
 
     def _wake_at(self, until: float, now: float) -> None:
         self._call_at(until, now, self.wake)

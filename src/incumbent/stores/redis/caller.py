@@ -8,8 +8,6 @@ import copy
 import os
 import random
 from collections.abc import Sequence
-from contextlib import suppress
-from itertools import count
 from typing import Final
 
 from redis import exceptions as redis_errors
@@ -19,12 +17,15 @@ from incumbent import clock
 from incumbent.backoff import pause_after
 from incumbent.stores.base import Budget
 from incumbent.stores.redis import faults
-from incumbent.stores.redis.scripts import Script
+from incumbent.stores.redis.scripts import PackedKeys, Script
 from incumbent.stores.redis.wire import ElsewhereError, Reply, Request, Wire
 
 FIRST_PAUSE: Final = 0.005
 LONGEST_PAUSE: Final = 0.25
 """Seconds before a request is sent again: the first time, and the most."""
+
+MOST_RETIRED: Final = 2
+"""How many slow wires may end in peace beside the one that is used; a frozen server makes many."""
 
 
 class Call:
@@ -65,7 +66,7 @@ class Caller:
     async def run(
         self,
         script: Script,
-        keys: Sequence[bytes],
+        keys: PackedKeys,
         args: Sequence[bytes],
         budget: Budget,
         call: Call | None = None,
@@ -74,59 +75,63 @@ class Caller:
 
         `call` tells afterwards, also after an error, what was sent.
         """
-        requests = [] if call is None else call.requests
+        call = call or Call()
         deadline = clock.now() + budget.total
+        commands = script.commands(keys, args)
+        command = next(commands)
         said: redis_errors.RedisError | None = None
-
-        async def send(command: bytes) -> Reply:
-            while True:
-                requests.append(Request(command))
-                with suppress(ElsewhereError):
-                    return await self._send(requests[-1], min(budget.each, deadline - clock.now()))
-
-        for attempt in count(1):
+        failures = 0
+        while True:
             try:
-                if not script.seldom:
-                    with suppress(redis_errors.NoScriptError):
-                        return await send(script.by_digest(keys, args))
-                return await send(script.by_text(keys, args))
+                return await self._send(call, command, min(budget.each, deadline - clock.now()))
+            except redis_errors.NoScriptError:
+                command = next(commands)
+            except ElsewhereError:
+                pass
             except redis_errors.RedisError as error:
+                failures += 1
                 pause = pause_after(
-                    attempt, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
+                    failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
                 )
                 if not isinstance(error, redis_errors.TimeoutError):
                     said = error
                 if not faults.worth_sending_again(error) or clock.now() + pause >= deadline:
                     # A last try that is cut short must not hide what was said before.
                     raise said or error from None
-            await asyncio.sleep(pause)
-        raise AssertionError("unreachable")
+                await asyncio.sleep(pause)
 
     async def aclose(self) -> None:
         """Give the connection back; a call that is still to come opens one for itself."""
         self._closed = True
-        await self._come_home()
+        if self._pid != os.getpid() or self._loop is not asyncio.get_running_loop():
+            await self._come_home()
         for wire in (*self._retired, self._wire):
             if wire is not None:
                 await wire.retire()
 
-    async def _send(self, request: Request, within: float) -> Reply:
+    async def _send(self, call: Call, command: bytes, within: float) -> Reply:
         if within <= 0:
             raise redis_errors.TimeoutError("no time was left to ask the server")
-        wire = await self._open_wire()
+        if self._pid != os.getpid() or self._loop is not asyncio.get_running_loop():
+            await self._come_home()
+        wire = self._wire
+        if wire is None or wire.retired:
+            wire = await self._replace(wire)
+        request = Request(command)
+        call.requests.append(request)
         try:
             return await wire.send(request, within)
         finally:
             if self._closed and not wire.busy:
                 await wire.retire()
 
-    async def _open_wire(self) -> Wire:
-        await self._come_home()
-        if self._wire is None or self._wire.retired:
-            # Retired wires that still have something under way are remembered, to be closed.
-            self._retired = [wire for wire in (*self._retired, self._wire) if wire and wire.busy]
-            self._wire, self._loop = Wire(self._pool), asyncio.get_running_loop()
-        return self._wire
+    async def _replace(self, old: Wire | None) -> Wire:
+        """A new wire. Old ones that still have something under way are remembered, but not many."""
+        self._retired = [wire for wire in (*self._retired, old) if wire is not None and wire.busy]
+        new = self._wire = Wire(self._pool)
+        while len(self._retired) > MOST_RETIRED:
+            await self._retired.pop(0).drop()
+        return new
 
     async def _come_home(self) -> None:
         """Let go of what belongs to another event loop, or to the process that forked this one."""
@@ -135,7 +140,8 @@ class Caller:
             self._pid, self._wire, self._retired = os.getpid(), None, []
             self._pool = copy.copy(self._pool)
             self._pool.reset()  # type: ignore[no-untyped-call]  # redis-py left it without
-        elif self._wire is not None and self._loop is not asyncio.get_running_loop():
-            wires, self._wire, self._retired = (*self._retired, self._wire), None, []
-            for wire in wires:
+        wires, self._wire, self._retired = (*self._retired, self._wire), None, []
+        self._loop = asyncio.get_running_loop()
+        for wire in wires:
+            if wire is not None:
                 await wire.forsake()

@@ -33,7 +33,7 @@ class KeptConnection:
 
     async def ready(self) -> AbstractConnection:
         """The connection, connected and logged in."""
-        if self._connection is None or not self._connection.is_connected:
+        if self._connection is None or not _open(self._connection):
             # redis-py logs in with `asyncio.wait_for`.
             await yielding(self._connect)
         if self._connection is None:
@@ -43,31 +43,36 @@ class KeptConnection:
     async def _connect(self) -> None:
         connection = self._connection or await self._take()
         try:
+            if not _open(connection):
+                await _disconnect(connection)
             await connection.connect()  # type: ignore[no-untyped-call]  # redis-py left it without
-        except BaseException:
+        except BaseException as error:
             # A log-in that was cut must not leave a connection that looks ready.
-            await connection.disconnect(nowait=True)
-            raise
+            await _disconnect(connection)
+            if isinstance(error, redis_errors.RedisError) or not isinstance(error, Exception):
+                raise
+            # From a credential provider, or a connect function.
+            raise redis_errors.ConnectionError(f"could not connect: {error!r}") from error
 
     async def _take(self) -> AbstractConnection:
         connection: AbstractConnection
         try:
             # Not connected yet: the client's own retry would decide how long that may take.
             connection = self._pool.get_available_connection()  # type: ignore[no-untyped-call]
-        except redis_errors.MaxConnectionsError:
+        except redis_errors.ConnectionError:
             # A blocking pool waits; any other says so once more.
             connection = await self._pool.get_connection(*_FIRST_COMMAND)  # type: ignore[no-untyped-call]
         self._connection = connection
         self._set_aside = connection.retry, connection.socket_timeout
         connection.retry, connection.socket_timeout = Retry(NoBackoff(), 0), None
-        if connection.is_connected and not await _usable(connection):
-            await connection.disconnect(nowait=True)
+        if _open(connection) and not await _clean(connection):
+            await _disconnect(connection)
         return connection
 
     async def cut(self) -> None:
         """Disconnect: whoever reads gets an error, and the next use connects anew."""
         if self._connection is not None:
-            await self._connection.disconnect(nowait=True)
+            await _disconnect(self._connection)
 
     async def give_back(self) -> None:
         """Return the connection to its pool, as it came."""
@@ -86,19 +91,36 @@ class KeptConnection:
         await self.cut()
         await self.give_back()
 
-    async def forsake(self) -> None:
-        """Give back a connection whose event loop is gone."""
-        # The dead loop refuses; redis-py has let go of the socket's streams all the same.
-        with suppress(RuntimeError):
-            await self.cut()
-        await self.give_back()
+
+def _open(connection: AbstractConnection) -> bool:
+    """Whether the connection is open as far as anybody here knows.
+
+    redis-py calls a connection connected that has just been reset; what is sent on it is lost, and
+    nobody can tell. Its streams know better, but it has no public word for them.
+    """
+    reader, writer = getattr(connection, "_reader", None), getattr(connection, "_writer", None)
+    if reader is None or writer is None:
+        return False
+    return not (reader.at_eof() or reader.exception() or writer.is_closing())
 
 
-async def _usable(connection: AbstractConnection) -> bool:
-    """Whether an idle connection is still open, and no answer of somebody else's lies in it."""
+async def _clean(connection: AbstractConnection) -> bool:
+    """Whether no answer of somebody else's lies in an idle connection of the pool."""
     # Releases before 8 have it by another name.
     can_read = getattr(connection, "can_read", None) or connection.can_read_destructive
     try:
-        return not await can_read()
-    except (redis_errors.RedisError, OSError):
+        # One that was opened in an earlier event loop looks well, and is even written to.
+        return _loop_of(connection) is asyncio.get_running_loop() and not await can_read()
+    except Exception:  # noqa: BLE001 - whatever it is, such a connection is of no use
         return False
+
+
+def _loop_of(connection: AbstractConnection) -> asyncio.AbstractEventLoop | None:
+    writer = getattr(connection, "_writer", None)
+    return getattr(getattr(writer, "transport", None), "_loop", None)
+
+
+async def _disconnect(connection: AbstractConnection) -> None:
+    # A dead event loop refuses; redis-py has let go of the socket's streams all the same.
+    with suppress(RuntimeError):
+        await connection.disconnect(nowait=True)

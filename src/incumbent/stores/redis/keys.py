@@ -1,27 +1,38 @@
-"""The names of an election's keys, as bytes: all begin with the prefix, all share one hash slot.
+"""The names of an election's keys, packed for the scripts that use them.
 
-Pure. The braces make the election's name the hash tag of a cluster.
+Pure. All begin with the prefix, and share one hash slot: the braces make the election's name the
+hash tag of a cluster.
 Source: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
 """
 
 from functools import lru_cache
 from typing import NamedTuple
 
+from incumbent.stores.redis.scripts import PackedKeys
+
 
 class Keys(NamedTuple):
-    """The keys of one election."""
+    """The keys that each script is given, in the order of its header."""
 
-    fence: bytes
-    gone: bytes
-    seats: tuple[bytes, ...]
+    acquire: PackedKeys
+    extend: tuple[PackedKeys, ...]
+    """By seat."""
+    release: tuple[PackedKeys, ...]
+    """By seat."""
+    leave: PackedKeys
+    state: PackedKeys
 
 
 @lru_cache(maxsize=4096)
 def keys_of(prefix: str, election: str, seats: int) -> Keys:
     """The keys of `election` with that many `seats`."""
-    root = f"{prefix}:{{{election}}}:"
+    root = f"{prefix}:{{{election}}}:".encode()
+    fence, gone = root + b"fence", root + b"gone"
+    numbered = [root + b"seat:%d" % number for number in range(seats)]
     return Keys(
-        fence=f"{root}fence".encode(),
-        gone=f"{root}gone".encode(),
-        seats=tuple(f"{root}seat:{number}".encode() for number in range(seats)),
+        acquire=PackedKeys.of(fence, gone, *numbered),
+        extend=tuple([PackedKeys.of(fence, seat) for seat in numbered]),
+        release=tuple([PackedKeys.of(gone, seat) for seat in numbered]),
+        leave=PackedKeys.of(gone, *numbered),
+        state=PackedKeys.of(*numbered),
     )

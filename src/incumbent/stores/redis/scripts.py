@@ -4,10 +4,10 @@ Knows what a script is called, not what it does: that stands in the script's own
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Final
+from typing import Final, NamedTuple
 
 _FOLDER = files("incumbent.stores.redis") / "lua"
 _PRELUDE: Final = (_FOLDER / "prelude.lua").read_bytes()
@@ -23,24 +23,35 @@ class Script:
     seldom: bool
     """So seldom run that the server will hardly have it in its cache: sent as text at once."""
 
-    def by_digest(self, keys: Sequence[bytes], args: Sequence[bytes]) -> bytes:
-        """The command that runs the script if the server has it in its cache."""
-        return pack(b"EVALSHA", self.sha, b"%d" % len(keys), *keys, *args)
+    def commands(self, keys: "PackedKeys", args: Sequence[bytes]) -> Iterator[bytes]:
+        """By digest first, which works if the server has it in its cache; then by text."""
+        head, rest = b"*%d\r\n" % (2 + keys.parts + len(args)), keys.packed + pack(args)
+        if not self.seldom:
+            yield b"%b$7\r\nEVALSHA\r\n$40\r\n%b\r\n%b" % (head, self.sha, rest)
+        while True:
+            yield b"%b%b%b" % (head, pack((b"EVAL", self.text)), rest)
 
-    def by_text(self, keys: Sequence[bytes], args: Sequence[bytes]) -> bytes:
-        """The command that runs the script in any case, and puts it into the server's cache."""
-        return pack(b"EVAL", self.text, b"%d" % len(keys), *keys, *args)
+
+class PackedKeys(NamedTuple):
+    """The keys of a script, with their number in front, as they go over the wire."""
+
+    parts: int
+    packed: bytes
+
+    @classmethod
+    def of(cls, *keys: bytes) -> "PackedKeys":
+        """Pack `keys`."""
+        return cls(1 + len(keys), pack((b"%d" % len(keys), *keys)))
 
 
-def pack(*parts: bytes) -> bytes:
-    """A command as it goes over the wire.
+def pack(parts: Sequence[bytes]) -> bytes:
+    """The arguments of a command as they go over the wire.
 
-    Here, and not by the connection, because `parts` are known to be bytes: a quarter of the time,
-    and the caller's choice of an encoding does not matter.
+    Here, and not by the connection, because they are known to be bytes: a quarter of the time, and
+    the caller's choice of an encoding does not matter.
     Source: https://redis.io/docs/latest/develop/reference/protocol-spec/#arrays
     """
-    body = b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in parts])
-    return b"*%d\r\n%b" % (len(parts), body)
+    return b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in parts])
 
 
 def _load(name: str, *, seldom: bool = False) -> Script:

@@ -46,9 +46,7 @@ class RedisStore:
             Budget(budget.total * 0.25, budget.total * 0.25),
         )
         try:
-            reply = await self._caller.run(
-                scripts.ACQUIRE, (keys.fence, keys.gone, *keys.seats), args, trying, call
-            )
+            reply = await self._caller.run(scripts.ACQUIRE, keys.acquire, args, trying, call)
             if reply[0] == b"granted":
                 return _grant(claim, reply, call)
         except BaseException as error:
@@ -71,9 +69,7 @@ class RedisStore:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         call = Call()
         args = (claim.token.encode(), _ms(duration))
-        reply = await self._caller.run(
-            scripts.EXTEND, (keys.fence, keys.seats[seat]), args, budget, call
-        )
+        reply = await self._caller.run(scripts.EXTEND, keys.extend[seat], args, budget, call)
         if reply[0] == b"held":
             return Extended(ttl=int(reply[1]) / 1000, sent_at=call.sent_at)
         return "taken" if reply[0] == b"taken" else "gone"
@@ -83,7 +79,7 @@ class RedisStore:
         call = Call()
         args = (claim.token.encode(), _ms(keep), b"1" if grant.doubtful else b"0")
         reply = await self._caller.run(
-            scripts.RELEASE, (keys.gone, keys.seats[grant.seat]), args, budget, call
+            scripts.RELEASE, keys.release[grant.seat], args, budget, call
         )
         if reply[0] == b"released" or call.doubtful:
             return "released"
@@ -91,13 +87,11 @@ class RedisStore:
 
     async def leave(self, claim: Claim, budget: Budget) -> None:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        await self._caller.run(
-            scripts.LEAVE, (keys.gone, *keys.seats), (claim.token.encode(),), budget
-        )
+        await self._caller.run(scripts.LEAVE, keys.leave, (claim.token.encode(),), budget)
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
         keys = keys_of(self._prefix, election, seats)
-        reply = await self._caller.run(scripts.STATE, keys.seats, (), budget)
+        reply = await self._caller.run(scripts.STATE, keys.state, (), budget)
         return LeaderState(election, tuple(_info(seat) for seat in reply))
 
     def passing(self, error: Exception) -> bool:
@@ -108,7 +102,7 @@ class RedisStore:
 
     async def _leave_quietly(self, claim: Claim, budget: Budget) -> None:
         # The claim's own error is on its way; what was taken frees itself after the lease time.
-        with suppress(redis_errors.RedisError):
+        with suppress(Exception):
             await self.leave(claim, budget)
 
 

@@ -78,7 +78,7 @@ class Wire:
         """
         try:
             if self.busy or within < HASTY:
-                reply = await self._send_with_others(request, within)
+                reply = await self._enqueue(request, within)
             else:
                 reply = await self._send_alone(request, within)
         finally:
@@ -97,10 +97,18 @@ class Wire:
         if not self.busy:
             await finish(self._kept.close)
 
+    async def drop(self) -> None:
+        """Retire at once: what is under way gets an error."""
+        self.retired = True
+        if self._sender is not None:
+            self._sender.cancel()
+        else:
+            await self._kept.cut()
+
     async def forsake(self) -> None:
         """Retire a wire whose event loop is gone: nothing of it can be awaited any more."""
         self.retired, self.busy = True, False
-        await self._kept.forsake()
+        await self._kept.close()
 
     async def _send_alone(self, request: Request, within: float) -> Reply:
         self.busy = True
@@ -115,7 +123,7 @@ class Wire:
             if self._queue:
                 self._start_sender()
 
-    async def _send_with_others(self, request: Request, within: float) -> Reply:
+    def _enqueue(self, request: Request, within: float) -> "asyncio.Future[Reply]":
         loop = asyncio.get_running_loop()
         request.overdue_at = loop.time() + within
         request.answer = loop.create_future()
@@ -123,14 +131,14 @@ class Wire:
         self._watch(request.overdue_at)
         if not self.busy:
             self._start_sender()
-        return await request.answer
+        return request.answer
 
     def _start_sender(self) -> None:
         self.busy = True
-        self._sender = asyncio.get_running_loop().create_task(
-            self._send_queue(), name="incumbent wire"
-        )
-        self._sender.add_done_callback(self._clear)
+        sender = asyncio.get_running_loop().create_task(self._send_queue(), name="incumbent wire")
+        if not sender.done():  # an eager task may be
+            self._sender = sender
+            sender.add_done_callback(self._clear)
 
     async def _send_queue(self) -> None:
         try:
@@ -139,11 +147,12 @@ class Wire:
                 outcome: Exception = redis_errors.TimeoutError("no answer from the server in time")
                 try:
                     await self._exchange_batch()
-                except Exception as error:  # noqa: BLE001 - told to each that waits
+                except redis_errors.RedisError as error:
                     outcome = error
                 finally:
                     for request in self._batch:
-                        request.resolve(copy.copy(outcome))  # raised by many, each its own
+                        # Raised by many, each its own.
+                        request.resolve(copy.copy(outcome))
                     self._batch = []
         finally:
             self.busy = False
@@ -180,6 +189,8 @@ class Wire:
         except (AttributeError, RuntimeError) as error:
             # So asyncio (Python 3.12 and later) and uvloop meet a transport that is gone.
             # Source: https://github.com/python/cpython/issues/136234
+            for request in requests:
+                request.unanswered, request.sent_at = False, 0.0
             raise redis_errors.ConnectionError("the connection was lost unused") from error
         reply: Reply = None
         astray = False

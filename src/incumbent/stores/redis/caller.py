@@ -24,7 +24,7 @@ FIRST_PAUSE: Final = 0.005
 LONGEST_PAUSE: Final = 0.25
 """Seconds before a request is sent again: the first time, and the most."""
 
-MOST_RETIRED: Final = 2
+MOST_RETIRED: Final = 5
 """How many slow wires may end in peace beside the one that is used; a frozen server makes many."""
 
 

@@ -11,12 +11,15 @@ from functools import partial
 from typing import Any
 
 import pytest
+import redis
 
 from cancellation import ways
-from cancellation.stage import ENTRIES, Action, Entry, Stage, Theatre, enter, nothing
+from cancellation.stage import ENTRIES, Action, Entry, Stage, Theatre, enter, in_use, nothing
 from cancellation.stepping import Stepped
 from cancellation.ways import FOUR, HARDER, Way, obeyed
-from incumbent import LeaderElector, NotElectedError, current_lease, events
+from incumbent import LeaderElector, LeaderOptions, NotElectedError, current_lease, events
+from kit.fixtures import MakeClient
+from kit.proxy import Proxy
 
 MOST = 300
 Record = Callable[[str, object], None]
@@ -306,3 +309,54 @@ async def test_p4_closed_while_it_waits(theatre: Theatre) -> None:
             if not run.struck:
                 assert run.value == "done"
                 break
+
+
+@pytest.mark.xfail(strict=True, reason="bug 4: the second wire is forgotten")
+@pytest.mark.parametrize("way", (FOUR | HARDER).values(), ids=FOUR | HARDER)
+async def test_p4_at_each_point_of_aclose_of_two_wires(
+    proxy: Proxy, make_client: MakeClient, way: Way
+) -> None:
+    """Cancelled while a silent connection lingers beside the current one, `aclose` ends both."""
+    for at in range(1, MOST):
+        client = make_client(proxy)
+        elector = LeaderElector(client, LeaderOptions(request_timeout=0.03))
+        await elector.run_if_leader("warm", nothing)
+        proxy.silence()
+        asked = [elector.state("silence") for _ in range(3)]
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            assert isinstance(answer, redis.TimeoutError)
+        await proxy.restore(reset=False)
+        await elector.state("silence")
+        assert in_use(client) == 2
+        run = await asyncio.create_task(way(elector.aclose, at))
+        assert obeyed(run, way)
+        assert in_use(client) == 0
+        await client.aclose()
+        proxy.cut()
+        if not run.struck:
+            break
+
+
+@pytest.mark.xfail(strict=True, reason="bug 5: the connection is forgotten")
+async def test_p4_every_task_before_the_sender_began(theatre: Theatre) -> None:
+    """Who cancels every task also hits those that have not begun: nothing is lost by that."""
+    stage = await theatre.stage(cold=False)
+    struck: list[object] = []
+
+    def new_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
+        task = asyncio.Task(work, loop=loop, **options)
+        if "_send_queue" in work.__qualname__:
+            struck.append(task)
+            for each in (task, *calls):
+                each.cancel()
+        return task
+
+    calls: list[asyncio.Task[Any]] = []
+    asyncio.get_running_loop().set_task_factory(new_task)
+    calls += [asyncio.create_task(stage.elector.state(stage.name)) for _ in range(3)]
+    await asyncio.wait(calls)
+    asyncio.get_running_loop().set_task_factory(None)
+    assert struck
+    assert all(call.cancelled() for call in calls)
+    assert await stage.elector.run_if_leader(stage.name, nothing) == "done"
+    await stage.empty()

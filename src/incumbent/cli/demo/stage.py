@@ -48,7 +48,7 @@ class Stage:
             for name in NAMES
         ]
         self.faults: list[Fault] = []
-        self.state = LeaderState(ELECTION)
+        self.state: LeaderState = LeaderState(ELECTION)
         self._history = History()
         self._elector = elector
         self._screen = screen

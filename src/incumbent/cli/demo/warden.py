@@ -30,7 +30,7 @@ class Warden:
     """A group of processes and their temporary folder, for the length of a ``with`` block."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="incumbent-demo-", dir=_short_folder()))
+        self.folder: Path = Path(tempfile.mkdtemp(prefix="incumbent-demo-", dir=_short_folder()))
         self._children: list[subprocess.Popen[bytes]] = []
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and script

@@ -4,7 +4,6 @@ Knows no server. Every call has a `Budget` and raises when it is spent; contenti
 trouble is the store's own exception.
 """
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -20,21 +19,22 @@ class Budget(NamedTuple):
     """One request, until its answer is overdue."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """One candidate's wish for a seat; the token is chosen before the first request."""
 
     election: str
     seats: int
-    token: str = field(repr=False)
+    token: str
     leader_id: str
     lease_time: float
     margin: float
     """Seconds that must be left of a lease when its grant arrives, for it to be of use."""
 
+    def __repr__(self) -> str:
+        return f"<Claim of {self.election!r} by {self.leader_id!r}>"
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+
+class Grant(NamedTuple):
     """The seat is the claim's, until `ttl` seconds after the server answered."""
 
     seat: int
@@ -47,15 +47,13 @@ class Grant:
     """True when a copy of the request had no answer, and may yet arrive."""
 
 
-@dataclass(frozen=True, slots=True)
-class Busy:
+class Busy(NamedTuple):
     """Every seat is taken; `holder` has the one that will be free first."""
 
     holder: LeaderInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Extended:
+class Extended(NamedTuple):
     """The lease is still the claim's: `ttl` seconds, as the answer to a request of `sent_at`."""
 
     ttl: float

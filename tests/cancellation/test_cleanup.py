@@ -27,7 +27,7 @@ from kit.proxy import Proxy
 from kit.servers import Server
 
 LEASE = 0.3
-SLACK = 0.1
+SLACK = 0.25
 """By how much a machine that is busy with other things may be late."""
 
 
@@ -158,14 +158,14 @@ async def test_p3_unreachable_leaves_the_grace_and_then_cancels_again(
         lease = current_lease()
         assert lease is not None
         ends_at.append(clock.now() + lease.remaining)
-        return await diary.work(2 * LEASE)
+        return await diary.work(3 * LEASE)
 
     ends_at: list[float] = []
-    elector = new_elector(make_client(proxy), diary, request_timeout=0.05)
+    elector = new_elector(make_client(proxy), diary, lease_time=2 * LEASE, request_timeout=0.1)
     came_out, count = await count_after(elector.attempt("silent", action))
     assert came_out == LeadershipLost("unreachable", value="done")
     first, second = diary.cancelled_at
-    assert -0.01 <= first - (ends_at[0] - LEASE / 6) < SLACK
+    assert -0.01 <= first - (ends_at[0] - LEASE / 3) < SLACK
     assert -0.01 <= second - ends_at[0] < SLACK
     assert count == 0
     await elector.aclose()

@@ -17,7 +17,7 @@ from cancellation import ways
 from cancellation.stage import ENTRIES, Action, Entry, Stage, Theatre, enter, in_use, nothing
 from cancellation.stepping import Stepped
 from cancellation.ways import FOUR, HARDER, Way, obeyed
-from incumbent import LeaderElector, LeaderOptions, NotElectedError, current_lease, events
+from incumbent import LeaderElector, NotElectedError, current_lease, events
 from kit.fixtures import MakeClient
 from kit.proxy import Proxy
 
@@ -319,10 +319,10 @@ async def test_p4_at_each_point_of_aclose_of_two_wires(
     """Cancelled while a silent connection lingers beside the current one, `aclose` ends both."""
     for at in range(1, MOST):
         client = make_client(proxy)
-        elector = LeaderElector(client, LeaderOptions(request_timeout=0.03))
+        elector = LeaderElector(client)
         await elector.run_if_leader("warm", nothing)
         proxy.silence()
-        asked = [elector.state("silence") for _ in range(3)]
+        asked = [elector.using(request_timeout=0.03).state("silence") for _ in range(3)]
         for answer in await asyncio.gather(*asked, return_exceptions=True):
             assert isinstance(answer, redis.TimeoutError)
         await proxy.restore(reset=False)

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from dataclasses import replace
 from importlib.resources import files
 from itertools import groupby
 from typing import Any
@@ -189,7 +188,7 @@ async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench
     """Keys and arguments of each call, one by one, as the server sees them."""
     store, server = redis_bench.store, redis_bench.server
     assert server is not None
-    a = replace(claim("job", "a", seats=3), lease_time=12.345)
+    a = claim("job", "a", seats=3)._replace(lease_time=12.345)
     watch = Watch(server)
     with watch():
         grant = await redis_bench.elect(a)

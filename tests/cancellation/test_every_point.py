@@ -20,6 +20,7 @@ from cancellation.ways import FOUR, HARDER, Way, obeyed
 from incumbent import LeaderElector, NotElectedError, current_lease, events
 from kit.fixtures import MakeClient
 from kit.proxy import Proxy
+from kit.waiting import wait_until
 
 MOST = 300
 Record = Callable[[str, object], None]
@@ -225,6 +226,7 @@ async def test_p4_at_each_point_of_aclose(
         stage = await theatre.stage(cold=False)
         run = await asyncio.create_task(way(stage.elector.aclose, at, late=late))
         assert obeyed(run, way)
+        assert in_use(stage.client) == 0
         await stage.close()
         if not run.struck:
             points = len(run.places)
@@ -305,7 +307,7 @@ async def test_p4_closed_while_it_waits(theatre: Theatre) -> None:
             await stage.elector.aclose()
             run = await running
             assert obeyed(run, ways.by_task)
-            await stage.empty()
+            await stage.empty(lent=0)
             if not run.struck:
                 assert run.value == "done"
                 break
@@ -335,6 +337,22 @@ async def test_p4_at_each_point_of_aclose_of_two_wires(
         proxy.cut()
         if not run.struck:
             break
+
+
+@pytest.mark.parametrize("timeout", [0.03, 0.6], ids=["hasty", "alone"])
+async def test_p9_overdue(proxy: Proxy, make_client: MakeClient, timeout: float) -> None:
+    """A connection whose answer is overdue goes back to its pool soon, and `aclose` has it all."""
+    client = make_client(proxy)
+    elector = LeaderElector(client)
+    await elector.run_if_leader("warm", nothing)
+    proxy.silence()
+    with pytest.raises(redis.TimeoutError):
+        await elector.using(request_timeout=timeout).state("silence")
+    await proxy.restore(reset=False)
+    await elector.state("silence")
+    await wait_until(lambda: in_use(client) == 1, within=3, what="the silent one is given back")
+    await elector.aclose()
+    assert in_use(client) == 0
 
 
 @pytest.mark.xfail(strict=True, reason="bug 5: the connection is forgotten")

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-import redis
+import redis.asyncio
+from redis.asyncio.connection import BlockingConnectionPool
 
 from cancellation import ways
 from cancellation.stage import ENTRIES, Action, Entry, Stage, Theatre, enter, in_use, nothing
@@ -20,6 +21,7 @@ from cancellation.ways import FOUR, HARDER, Way, obeyed
 from incumbent import LeaderElector, NotElectedError, current_lease, events
 from kit.fixtures import MakeClient
 from kit.proxy import Proxy
+from kit.servers import Server
 from kit.waiting import wait_until
 
 MOST = 300
@@ -336,6 +338,40 @@ async def test_p4_at_each_point_of_aclose_of_two_wires(
         await client.aclose()
         proxy.cut()
         if not run.struck:
+            break
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
+@pytest.mark.parametrize("way", [ways.by_task, ways.by_timeout], ids=["cancel", "timeout"])
+async def test_p4_at_each_point_with_a_blocking_pool(valkey: Server, way: Way, late: bool) -> None:
+    """Cancelled while its pool has no connection to lend, the call does not spoil the pool."""
+
+    async def lend(pool: BlockingConnectionPool) -> None:
+        # redis-py left it without a type
+        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        lent.set()
+        await asyncio.sleep(0.005)
+        await connection.disconnect()  # so that who waits for it has to log in
+        await pool.release(connection)
+
+    for at in range(1, MOST):
+        pool = BlockingConnectionPool.from_url(valkey.url, max_connections=1, timeout=2)
+        client = redis.asyncio.Redis.from_pool(pool)
+        elector = LeaderElector(client)
+        lent = asyncio.Event()
+        lending = asyncio.create_task(lend(pool))
+        await lent.wait()
+        action = Action(shielded=way is ways.by_scope)
+        call = partial(elector.run_if_leader, "blocking", action)
+        run = await asyncio.create_task(way(call, at, late=late))
+        await lending
+        assert obeyed(run, way)
+        assert not valkey.cli("EXISTS", "incumbent:{blocking}:seat:0")
+        await elector.aclose()
+        assert await asyncio.wait_for(client.echo("x"), 1) == b"x"
+        await client.aclose()
+        if not run.struck:
+            assert run.value == "done"
             break
 
 

@@ -7,7 +7,8 @@ that also counts suspend (`incumbent.clock`). The rules:
 2. An attempt to renew ends in one of three ways: confirmed, refused ("not yours"), failed
    (unknown). Only a confirmation moves the deadline, and never back.
 3. The next renewal is due when two thirds of the lease time are left, snapped down to a grid that
-   all leases of the process share, so that they leave in one pipeline.
+   all leases of the process share, so that they leave in one pipeline. A lease's first renewal
+   comes early by chance, so that leases which began together are soon spread over the grid.
 4. A failed attempt, whatever the error, is tried again after a jittered back-off as long as the
    lease lasts.
 5. What is not confirmed `stop_grace` before the deadline is lost there; a refused lease is lost at
@@ -163,7 +164,10 @@ class LeaseMachine:
         "phase",
     )
 
-    def __init__(self, options: LeaderOptions, *, sent_at: float, ttl: float) -> None:
+    def __init__(
+        self, options: LeaderOptions, *, sent_at: float, ttl: float, early: float = 0.0
+    ) -> None:
+        """Begin with a grant; `early` (0 to 1) is by how much the first renewal comes early."""
         self._options = options
         self.phase: Phase = Phase.HELD
         self.deadline: float = -math.inf
@@ -173,6 +177,7 @@ class LeaseMachine:
             math.inf if options.max_hold_time is None else sent_at + options.max_hold_time
         )
         self._confirm(sent_at, ttl)
+        self._renew_at -= math.floor(early * options.renewal_period / 3 / GRID) * GRID
         self._expected = self._wake_at()
 
     def held(self, now: float) -> bool:

@@ -5,8 +5,8 @@ The only way to a lease, for every elector and every entry point.
 
 import asyncio
 import math
+import os
 import random
-import secrets
 from typing import Final, NamedTuple
 
 from incumbent import clock, events
@@ -118,7 +118,7 @@ class Candidacy:
         return Claim(
             self.election,
             self.seats,
-            secrets.token_hex(16),
+            os.urandom(16).hex(),
             self.leader_id,
             options.lease_time,
             options.stop_grace,

@@ -152,4 +152,8 @@ def push(lease: Lease) -> None:
 
 def drop(lease: Lease) -> None:
     """Take `lease` out of the current context, wherever it stands."""
-    _leases.set(tuple(other for other in _leases.get() if other is not lease))
+    leases = _leases.get()
+    if leases and leases[-1] is lease:  # as nearly always
+        _leases.set(leases[:-1])
+    else:
+        _leases.set(tuple(other for other in leases if other is not lease))

@@ -57,7 +57,9 @@ class Term:
         self._office = office
         self._options = options
         self._guard = Guard()
-        self._machine = LeaseMachine(options, sent_at=grant.sent_at, ttl=grant.ttl)
+        self._machine = LeaseMachine(
+            options, sent_at=grant.sent_at, ttl=grant.ttl, early=random.random()
+        )
         self._pid = os.getpid()
         self._timer: asyncio.TimerHandle | None = None
         # Lists, because they are nearly always empty, and an empty list is small.

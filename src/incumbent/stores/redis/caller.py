@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 
 from incumbent import clock
 from incumbent.backoff import pause_after
+from incumbent.shield import finish
 from incumbent.stores.base import Budget
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.scripts import PackedKeys, Script
@@ -105,9 +106,7 @@ class Caller:
         self._closed = True
         if self._pid != os.getpid() or self._loop is not asyncio.get_running_loop():
             await self._come_home()
-        for wire in (*self._retired, self._wire):
-            if wire is not None:
-                await wire.retire()
+        await finish(self._retire)
 
     async def _send(self, call: Call, command: bytes, within: float) -> Reply:
         if within <= 0:
@@ -132,6 +131,11 @@ class Caller:
         while len(self._retired) > MOST_RETIRED:
             await self._retired.pop(0).drop()
         return new
+
+    async def _retire(self) -> None:
+        for wire in (*self._retired, self._wire):
+            if wire is not None:
+                await wire.retire()
 
     async def _come_home(self) -> None:
         """Let go of what belongs to another event loop, or to the process that forked this one."""

@@ -23,7 +23,7 @@ class Keys(NamedTuple):
     state: PackedKeys
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def keys_of(prefix: str, election: str, seats: int) -> Keys:
     """The keys of `election` with that many `seats`."""
     root = f"{prefix}:{{{election}}}:".encode()

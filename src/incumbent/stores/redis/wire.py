@@ -151,8 +151,8 @@ class Wire:
                     outcome = error
                 finally:
                     for request in self._batch:
-                        # Raised by many, each its own.
-                        request.resolve(copy.copy(outcome))
+                        if request.awaited:  # raised by many, each its own
+                            request.resolve(copy.copy(outcome))
                     self._batch = []
         finally:
             self.busy = False
@@ -164,7 +164,9 @@ class Wire:
         """Clean up after a sender that was cancelled before its first step, as programs end."""
         if self._sender is sender:
             self.busy, self._sender = False, None
-            self._give_way()
+            self._queue = [request for request in self._queue if request.awaited]
+            if self._queue or self.retired:  # who waits goes on; who is retired gives back
+                self._start_sender()
 
     async def _exchange_batch(self) -> None:
         # To connect may take its time: who has given up by then must not be sent any more.

@@ -315,7 +315,6 @@ async def test_p4_closed_while_it_waits(theatre: Theatre) -> None:
                 break
 
 
-@pytest.mark.xfail(strict=True, reason="bug 4: the second wire is forgotten")
 @pytest.mark.parametrize("way", (FOUR | HARDER).values(), ids=FOUR | HARDER)
 async def test_p4_at_each_point_of_aclose_of_two_wires(
     proxy: Proxy, make_client: MakeClient, way: Way
@@ -391,7 +390,6 @@ async def test_p9_overdue(proxy: Proxy, make_client: MakeClient, timeout: float)
     assert in_use(client) == 0
 
 
-@pytest.mark.xfail(strict=True, reason="bug 5: the connection is forgotten")
 async def test_p4_every_task_before_the_sender_began(theatre: Theatre) -> None:
     """Who cancels every task also hits those that have not begun: nothing is lost by that."""
     stage = await theatre.stage(cold=False)

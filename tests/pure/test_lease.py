@@ -225,6 +225,25 @@ def test_rule_3_leases_of_one_process_renew_together() -> None:
     assert len(dues) == 1
 
 
+@pytest.mark.parametrize("lease_time", [0.25, 6.0, 31.0, 3600.0])
+@pytest.mark.parametrize("early", [0.0, 0.3, 0.999])
+def test_rule_3_the_first_renewal_comes_early_by_chance(lease_time: float, early: float) -> None:
+    """By up to a third of the period, on the grid; the second one has the whole period."""
+    options = LeaderOptions(lease_time=lease_time)
+    period = options.renewal_period
+    made = LeaseMachine(options, sent_at=0.0, ttl=lease_time, early=early)
+    first = made.decide(0.0)
+    assert isinstance(first, Wait)
+    assert period - early * period / 3 - GRID < first.until <= period - early * period / 3 + GRID
+    assert first.until / GRID == pytest.approx(round(first.until / GRID), abs=1e-6)
+    assert isinstance(made.decide(first.until), Renew)
+    made.confirmed(first.until, lease_time)
+    second = made.decide(first.until)
+    assert isinstance(second, Wait)
+    # An instant that lies on the grid may snap to the cell below: floats.
+    assert first.until + period - GRID - 1e-6 <= second.until <= first.until + period + 1e-6
+
+
 def test_rule_3_a_renewal_is_decided_once() -> None:
     """While the attempt has its time, nothing else is to be done."""
     made = machine()

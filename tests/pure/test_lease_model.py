@@ -102,6 +102,7 @@ class Course(RuleBasedStateMachine):
         start=STARTS,
         there=TRIPS,
         back=TRIPS,
+        early=st.just(0.0) | SHARES,
     )
     def elect(  # noqa: PLR0917 - hypothesis gives them by name
         self,
@@ -113,6 +114,7 @@ class Course(RuleBasedStateMachine):
         start: float,
         there: float,
         back: float,
+        early: float,
     ) -> None:
         """The seat is granted; request and answer take their time."""
         self.options = LeaderOptions(
@@ -130,7 +132,7 @@ class Course(RuleBasedStateMachine):
         self.over = False
         self.attempts = 0
         self.wake_at = -math.inf
-        self.machine = LeaseMachine(self.options, sent_at=start, ttl=lease_time)
+        self.machine = LeaseMachine(self.options, sent_at=start, ttl=lease_time, early=early)
         self.drive()
 
     # -- the driver, as engine.term is one ---------------------------------------------------

@@ -14,6 +14,9 @@ from kit.waiting import wait_until
 NEAR = 3.0
 """Seconds that a busy machine may lose between two lines of a test."""
 
+ROUNDING = 1e-6
+"""In memory a time that was added and taken away again is not quite what it was."""
+
 
 # -- acquire ---------------------------------------------------------------------------------
 
@@ -24,7 +27,7 @@ async def test_a_free_seat_is_granted(bench: Bench) -> None:
     grant = await bench.elect(claim("job"))
     assert grant.seat == 0
     assert before <= grant.sent_at <= clock.now()
-    assert grant.ttl == LEASE
+    assert grant.ttl == pytest.approx(LEASE)
     assert grant.since.tzinfo is UTC
     assert wall - 0.001 <= grant.since.timestamp() <= bench.now()
     assert grant.doubtful is False
@@ -39,7 +42,7 @@ async def test_a_taken_seat_is_refused_with_its_holder(bench: Bench) -> None:
     assert answer.holder.seat == 0
     assert answer.holder.fence == grant.fence
     assert abs(answer.holder.since - grant.since).total_seconds() < 0.001
-    assert LEASE - NEAR < answer.holder.remaining <= LEASE
+    assert LEASE - NEAR < answer.holder.remaining <= LEASE + ROUNDING
     assert answer.holder.retained is False
 
 
@@ -49,7 +52,7 @@ async def test_p5_a_claim_that_is_repeated_gets_the_same_grant(bench: Bench) -> 
     again = await bench.elect(claim("job", "a"))
     assert again._replace(sent_at=0, ttl=0) == first._replace(sent_at=0, ttl=0)
     assert again.sent_at >= first.sent_at
-    assert LEASE - NEAR < again.ttl <= LEASE
+    assert LEASE - NEAR < again.ttl <= LEASE + ROUNDING
     assert await bench.names("job") == [(0, "leader-a")]
 
 
@@ -67,9 +70,9 @@ async def test_p5_a_repeated_claim_lives_on_from_its_repetition(bench: Bench) ->
     """Its TTL is that of a new lease, so that the holder may trust the later answer."""
     await bench.elect(claim("job", lease_time=10))
     again = await bench.elect(claim("job", lease_time=20))
-    assert again.ttl == 20
+    assert again.ttl == pytest.approx(20)
     (info,) = await bench.leaders("job")
-    assert 20 - NEAR < info.remaining <= 20
+    assert 20 - NEAR < info.remaining <= 20 + ROUNDING
 
 
 async def test_p1_a_late_copy_of_the_claim_does_not_shorten(bench: Bench) -> None:
@@ -117,7 +120,7 @@ async def test_a_lease_runs_out_by_itself(bench: Bench) -> None:
     await bench.elect(claim("job", "a", lease_time=0.25))
     answer = await bench.store.acquire(claim("job", "b"), BUDGET)
     assert isinstance(answer, Busy)
-    assert 0 < answer.holder.remaining <= 0.25
+    assert 0 < answer.holder.remaining <= 0.25 + ROUNDING
 
     async def elected() -> bool:
         return isinstance(await bench.store.acquire(claim("job", "b"), BUDGET), Grant)
@@ -223,7 +226,7 @@ async def test_busy_tells_of_the_seat_that_frees_first(bench: Bench, soonest: in
     assert isinstance(answer, Busy)
     assert answer.holder.seat == soonest
     assert answer.holder.leader_id == f"leader-{'abc'[soonest]}"
-    assert 10 - NEAR < answer.holder.remaining <= 10
+    assert 10 - NEAR < answer.holder.remaining <= 10 + ROUNDING
 
 
 # -- extend ----------------------------------------------------------------------------------
@@ -235,10 +238,10 @@ async def test_a_lease_is_extended_from_now_on(bench: Bench) -> None:
     before = clock.now()
     answer = await bench.store.extend(claim("job"), 0, 60, BUDGET)
     assert isinstance(answer, Extended)
-    assert answer.ttl == 60
+    assert answer.ttl == pytest.approx(60)
     assert before <= answer.sent_at <= clock.now()
     (info,) = await bench.leaders("job")
-    assert 60 - NEAR < info.remaining <= 60
+    assert 60 - NEAR < info.remaining <= 60 + ROUNDING
     assert (info.fence, info.leader_id) == (grant.fence, "leader-a")
     assert abs(info.since - grant.since).total_seconds() < 0.001
 
@@ -249,9 +252,9 @@ async def test_an_extension_never_shortens(bench: Bench, duration: float) -> Non
     await bench.elect(claim("job"))
     answer = await bench.store.extend(claim("job"), 0, duration, BUDGET)
     assert isinstance(answer, Extended)
-    assert LEASE - NEAR < answer.ttl <= LEASE
+    assert LEASE - NEAR < answer.ttl <= LEASE + ROUNDING
     (info,) = await bench.leaders("job")
-    assert LEASE - NEAR < info.remaining <= LEASE
+    assert LEASE - NEAR < info.remaining <= LEASE + ROUNDING
 
 
 async def test_case_1_a_lease_that_went_to_another_is_not_extended(bench: Bench) -> None:
@@ -262,7 +265,7 @@ async def test_case_1_a_lease_that_went_to_another_is_not_extended(bench: Bench)
     assert await bench.store.extend(claim("job", "a"), 0, 300, BUDGET) == "taken"
     (info,) = await bench.leaders("job")
     assert (info.leader_id, info.fence) == ("leader-b", grant.fence)
-    assert info.remaining <= LEASE
+    assert info.remaining <= LEASE + ROUNDING
 
 
 async def test_a_lease_that_is_gone_is_not_extended(bench: Bench) -> None:
@@ -280,7 +283,7 @@ async def test_p5_an_extension_can_be_repeated(bench: Bench) -> None:
     answers = [await bench.store.extend(claim("job"), 0, 60, BUDGET) for _ in range(3)]
     assert all(isinstance(answer, Extended) for answer in answers)
     (info,) = await bench.leaders("job")
-    assert info.remaining <= 60
+    assert info.remaining <= 60 + ROUNDING
 
 
 async def test_case_39_times_are_kept_to_the_millisecond(bench: Bench) -> None:
@@ -340,11 +343,11 @@ async def test_case_83_a_kept_seat_stays_taken_by_nobody(bench: Bench) -> None:
     (info,) = await bench.leaders("job")
     assert info.retained is True
     assert (info.leader_id, info.seat, info.fence) == ("leader-a", 0, grant.fence)
-    assert 10 - NEAR < info.remaining <= 10
+    assert 10 - NEAR < info.remaining <= 10 + ROUNDING
     answer = await bench.store.acquire(claim("job", "b"), BUDGET)
     assert isinstance(answer, Busy)
     assert answer.holder.retained is True
-    assert 10 - NEAR < answer.holder.remaining <= 10
+    assert 10 - NEAR < answer.holder.remaining <= 10 + ROUNDING
 
 
 async def test_the_old_token_is_worth_nothing_on_a_kept_seat(bench: Bench) -> None:
@@ -359,7 +362,7 @@ async def test_the_old_token_is_worth_nothing_on_a_kept_seat(bench: Bench) -> No
     await bench.store.leave(mine, BUDGET)
     (info,) = await bench.leaders("job")
     assert info.retained is True
-    assert info.remaining <= 10
+    assert info.remaining <= 10 + ROUNDING
 
 
 async def test_a_seat_is_not_kept_beyond_its_lease(bench: Bench) -> None:
@@ -368,7 +371,7 @@ async def test_a_seat_is_not_kept_beyond_its_lease(bench: Bench) -> None:
     assert await bench.store.release(claim("job"), grant, 25, BUDGET) == "released"
     (info,) = await bench.leaders("job")
     assert info.retained is True
-    assert 10 - NEAR < info.remaining <= 10
+    assert 10 - NEAR < info.remaining <= 10 + ROUNDING
 
 
 async def test_a_kept_seat_falls_free_when_its_time_is_over(bench: Bench) -> None:

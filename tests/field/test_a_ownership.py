@@ -285,6 +285,7 @@ async def test_case_17_a_crashed_action_is_renewed_no_more(
         await asyncio.sleep(2 * 0.6)
         assert proxy.commands.total() == sent
         assert len(journal.of(TermRenewed)) == renewed
+        assert journal.of(TermLost) == [], "nothing is told after a term's end"
         standing_by.cancel()
         await asyncio.wait([standing_by])
     assert len(journal.of(ActionRaised)) == 1

@@ -20,6 +20,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from incumbent import Elected, LeaderElector, LeadershipLost, NotElectedError
 from incumbent.engine import candidacy
 from incumbent.events import TermEnded, TermLost, TermStarted
+from incumbent.stores.redis.wire import HASTY
 from kit.fixtures import MakeClient, MakeProxy
 from kit.proxy import Proxy
 from kit.servers import Server
@@ -109,6 +110,20 @@ async def test_p9_each_entry_point_ends_in_time(proxy: Proxy, make_client: MakeC
         for call in calls:
             with at_most(2 * T), pytest.raises(RedisTimeoutError):
                 await call()
+        await proxy.restore()
+
+
+async def test_p9_a_request_with_a_long_budget_ends_in_time(
+    proxy: Proxy, make_client: MakeClient
+) -> None:
+    """A budget above that of hasty requests goes another way through the wire, and ends as well."""
+    patience = HASTY + 0.2
+    client = make_client(proxy, **CLIENTS["stubborn"])
+    async with LeaderElector(client, quick(request_timeout=patience)) as elector:
+        await elector.state("one")
+        proxy.silence()
+        with at_most(2 * patience), pytest.raises(RedisTimeoutError):
+            await elector.state("one")
         await proxy.restore()
 
 

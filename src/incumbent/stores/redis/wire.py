@@ -8,7 +8,6 @@ connection.
 
 import asyncio
 import copy
-import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
@@ -157,7 +156,9 @@ class Wire:
         finally:
             self.busy = False
             self._sender = None
-            if self.retired:
+            if self._queue:  # left behind by a sender that was cancelled over its batch
+                self._start_sender()
+            elif self.retired:
                 await self._kept.give_back()
 
     def _clear(self, sender: "asyncio.Task[None]") -> None:
@@ -224,14 +225,17 @@ class Wire:
             request.resolve(_overdue(request))
         if late:
             self._give_way()
-        # A batch that nobody waits for any more may still be answered, and leave a good connection.
-        end = max((request.overdue_at for request in self._batch), default=math.inf)
-        end += LINGER if any(request.sent_at for request in self._batch) else 0.0
-        if end <= now and self._sender is not None:
-            self._sender.cancel()
         ahead = [request.overdue_at for request in waiting if request.awaited]
-        if (first := min(ahead, default=end)) < math.inf and end > now:
-            self._watch(first)
+        if self._batch and self._sender is not None:
+            # What nobody waits for any more may still be answered, and leave a good connection.
+            end = max(request.overdue_at for request in self._batch)
+            end += LINGER if any(request.sent_at for request in self._batch) else 0.0
+            if end <= now:
+                self._sender.cancel()
+            else:
+                ahead.append(end)
+        if ahead:
+            self._watch(min(ahead))
 
     def _give_way(self) -> None:
         """An answer is overdue: let what is queued try another wire.

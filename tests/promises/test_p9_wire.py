@@ -1,0 +1,35 @@
+"""P9 on the wire that many requests share: nobody is left behind by somebody else's request."""
+
+import asyncio
+
+from incumbent.stores.redis import wire as wires
+from incumbent.stores.redis.scripts import STATE, PackedKeys
+from incumbent.stores.redis.wire import Request, Wire
+from kit.fixtures import MakeClient
+from kit.proxy import Proxy
+from kit.waiting import wait_until
+
+
+def question() -> Request:
+    """A request that any server answers."""
+    commands = STATE.commands(PackedKeys.of(b"incumbent:x"), ())
+    next(commands)  # by digest
+    return Request(next(commands))
+
+
+async def test_p9_who_is_queued_behind_an_abandoned_batch_is_sent(
+    proxy: Proxy, make_client: MakeClient
+) -> None:
+    """A batch that nobody waits for ends by itself, and those in line behind it are served."""
+    wire = Wire(make_client(proxy).connection_pool)
+    assert await wire.send(question(), 5.0) == []
+    proxy.drop_replies(1, "EVAL")
+    abandoned = asyncio.create_task(wire.send(question(), wires.HASTY / 10))
+    await wait_until(lambda: proxy.dropped == 1, what="the batch's answer is lost")
+    abandoned.cancel()
+    behind = asyncio.create_task(wire.send(question(), wires.LINGER + 5.0))
+    await asyncio.sleep(0)
+    assert wire._queue
+    assert await behind == []
+    assert not wire.busy
+    await wire.retire()

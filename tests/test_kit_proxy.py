@@ -167,7 +167,7 @@ async def test_delay_is_no_queue(proxy: Proxy, make_client: MakeClient) -> None:
     proxy.delay(0.05)
     start = time.monotonic()
     await asyncio.gather(*(client.ping() for _ in range(20)))
-    assert time.monotonic() - start < 0.5
+    assert time.monotonic() - start < 20 * 0.05
 
 
 async def test_hold_replies(proxy: Proxy, connect: Connect) -> None:

@@ -65,7 +65,7 @@ class MemoryStore:
         if held.token != claim.token:
             return "taken"
         held.ends_at = max(held.ends_at, now + duration)
-        return Extended(held.ends_at - now, now)
+        return Extended(_left(held, now), now)
 
     async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
         now = clock.now()
@@ -119,7 +119,7 @@ class MemoryStore:
     @staticmethod
     def _grant(number: int, seat: _Seat, now: float) -> Grant:
         return Grant(
-            number, seat.fence, instant(seat.since_ms), seat.ends_at - now, now, doubtful=False
+            number, seat.fence, instant(seat.since_ms), _left(seat, now), now, doubtful=False
         )
 
     @staticmethod
@@ -129,6 +129,11 @@ class MemoryStore:
             seat=number,
             fence=seat.fence,
             since=instant(seat.since_ms),
-            remaining=seat.ends_at - now,
+            remaining=_left(seat, now),
             retained=seat.token is None,
         )
+
+
+def _left(seat: _Seat, now: float) -> float:
+    """Seconds that `seat` has left; the clock's last digits must not add to what was asked for."""
+    return round(seat.ends_at - now, 6)

@@ -142,7 +142,7 @@ class Wire:
     async def _send_queue(self) -> None:
         try:
             while self._queue:
-                self._batch, self._queue = self._queue, []
+                self._batch, self._queue = self._awaited(), []
                 outcome: Exception = redis_errors.TimeoutError("no answer from the server in time")
                 try:
                     await self._exchange_batch()
@@ -156,6 +156,7 @@ class Wire:
         finally:
             self.busy = False
             self._sender = None
+            self._queue = self._awaited()
             if self._queue:  # left behind by a sender that was cancelled over its batch
                 self._start_sender()
             elif self.retired:
@@ -165,11 +166,16 @@ class Wire:
         """Clean up after a sender that was cancelled before its first step, as programs end."""
         if self._sender is sender:
             self.busy, self._sender = False, None
-            self._queue = [request for request in self._queue if request.awaited]
+            self._queue = self._awaited()
             if self._queue or self.retired:  # who waits goes on; who is retired gives back
                 self._start_sender()
 
+    def _awaited(self) -> list[Request]:
+        return [request for request in self._queue if request.awaited]
+
     async def _exchange_batch(self) -> None:
+        if not self._batch:
+            return
         # To connect may take its time: who has given up by then must not be sent any more.
         await self._kept.ready()
         batch = [request for request in self._batch if request.awaited]

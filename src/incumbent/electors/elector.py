@@ -155,8 +155,7 @@ class Elector:
             redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.
         """
         election = names.election_name(name, self._scope)
-        timeout = self._options.request_timeout
-        budget = Budget(2 * timeout, timeout)
+        budget = Budget.of_two(self._options.request_timeout)
         return replace(await self._office.store.state(election, self._seats, budget), name=name)
 
     def using(self, **changes: Unpack[OptionChanges]) -> Self:

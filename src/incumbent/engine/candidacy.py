@@ -71,13 +71,18 @@ class Candidacy:
         self._term: Term | None = None
         self._lease: Lease | None = None
 
+    @property
+    def elected(self) -> bool:
+        """Whether there is a term to leave."""
+        return self._term is not None
+
     async def enter(self) -> Lease | Skipped:
         """Stand for the seat, for `wait_time` at most."""
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
         options, store = self.options, self._office.store
         give_up_at = math.inf if options.wait_time is None else clock.now() + options.wait_time
-        budget = Budget(2 * options.request_timeout, options.request_timeout)
+        budget = Budget.of_two(options.request_timeout)
         failures = 0
         while True:
             claim = self._claim()

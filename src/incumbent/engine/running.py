@@ -65,13 +65,28 @@ def unwrap(election: str, outcome: Outcome[T]) -> T | None:
     raise outcome.error
 
 
-class Leading:
-    """The block of `lead()`: `async with` gives the lease, or raises `NotElectedError`."""
+class _Block:
+    """What the blocks of `lead()` and `try_lead()` have in common: how they are left."""
 
     __slots__ = ("_candidacy",)
 
     def __init__(self, candidacy: Candidacy) -> None:
         self._candidacy = candidacy
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._candidacy.elected:
+            await _leave_block(self._candidacy, error)
+
+
+class Leading(_Block):
+    """The block of `lead()`: `async with` gives the lease, or raises `NotElectedError`."""
+
+    __slots__ = ()
 
     async def __aenter__(self) -> Lease:
         entry = await self._candidacy.enter()
@@ -79,37 +94,15 @@ class Leading:
             raise NotElectedError(self._candidacy.name, entry.holder)
         return entry
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await _leave_block(self._candidacy, error)
 
-
-class TryLeading:
+class TryLeading(_Block):
     """The block of `try_lead()`: `async with` gives the lease, or None when not elected."""
 
-    __slots__ = ("_candidacy", "_elected")
-
-    def __init__(self, candidacy: Candidacy) -> None:
-        self._candidacy = candidacy
-        self._elected = False
+    __slots__ = ()
 
     async def __aenter__(self) -> Lease | None:
         entry = await self._candidacy.enter()
-        self._elected = isinstance(entry, Lease)
-        return entry if isinstance(entry, Lease) else None
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._elected:
-            await _leave_block(self._candidacy, error)
+        return None if isinstance(entry, Skipped) else entry
 
 
 async def _leave_block(candidacy: Candidacy, error: BaseException | None) -> None:

@@ -122,12 +122,8 @@ class Term:
         """Let the lease live `duration` seconds from now at least. False when it is not ours."""
         if not self.held:
             return False
-        timeout = self._options.request_timeout
-        self._hear(
-            await self._office.store.extend(
-                self.claim, self.grant.seat, duration, Budget(2 * timeout, timeout)
-            )
-        )
+        budget = Budget.of_two(self._options.request_timeout)
+        self._hear(await self._office.store.extend(self.claim, self.grant.seat, duration, budget))
         return self.held
 
     def disarm(self) -> bool:
@@ -178,11 +174,10 @@ class Term:
 
     def _release_budget(self, now: float) -> Budget:
         """Two requests' time; after a loss no longer than the seat would take to free itself."""
-        options = self._options
-        total = 2 * options.request_timeout
+        total, each = Budget.of_two(self._options.request_timeout)
         if not self._machine.held(now):
-            total = min(total, max(options.renewal_budget, self._machine.deadline - now))
-        return Budget(total, options.request_timeout)
+            total = min(total, max(self._options.renewal_budget, self._machine.deadline - now))
+        return Budget(total, each)
 
     async def _release(self, budget: Budget, *, repeated: bool = False) -> None:
         keep = max(0.0, self._options.min_hold_time - (clock.now() - self.grant.sent_at))

@@ -18,6 +18,11 @@ class Budget(NamedTuple):
     each: float
     """One request, until its answer is overdue."""
 
+    @classmethod
+    def of_two(cls, request_timeout: float) -> "Budget":
+        """The time of two requests: what is asked once may be asked once more."""
+        return cls(2 * request_timeout, request_timeout)
+
 
 class Claim(NamedTuple):
     """One candidate's wish for a seat; the token is chosen before the first request."""

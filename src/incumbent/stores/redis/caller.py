@@ -104,14 +104,14 @@ class Caller:
     async def aclose(self) -> None:
         """Give the connection back; a call that is still to come opens one for itself."""
         self._closed = True
-        if self._pid != os.getpid() or self._loop is not asyncio.get_running_loop():
+        if not self._at_home():
             await self._come_home()
         await finish(self._retire)
 
     async def _send(self, call: Call, command: bytes, within: float) -> Reply:
         if within <= 0:
             raise redis_errors.TimeoutError("no time was left to ask the server")
-        if self._pid != os.getpid() or self._loop is not asyncio.get_running_loop():
+        if not self._at_home():
             await self._come_home()
         wire = self._wire
         if wire is None or wire.retired:
@@ -136,6 +136,9 @@ class Caller:
         for wire in (*self._retired, self._wire):
             if wire is not None:
                 await wire.retire()
+
+    def _at_home(self) -> bool:
+        return self._pid == os.getpid() and self._loop is asyncio.get_running_loop()
 
     async def _come_home(self) -> None:
         """Let go of what belongs to another event loop, or to the process that forked this one."""

@@ -77,6 +77,14 @@ async def _follower(crew: Crew, before: Member) -> Member:
     )
 
 
+async def test_who_has_just_been_started_ends_in_order(valkey: Server, tmp_path: Path) -> None:
+    """SIGTERM waits until the contender can hear it, however slowly its interpreter starts."""
+    async with Crew(valkey, tmp_path, size=1, plan=PLAN) as crew:
+        (member,) = crew.members
+        assert await crew.terminate(member) == 0
+    assert [each.kind for each in crew.records()][0] == "standing"
+
+
 async def test_a_contender_that_fails_is_told(valkey: Server, tmp_path: Path) -> None:
     """A process that ended by an error fails the test, with its traceback."""
     crew = Crew(valkey, tmp_path, size=1, plan={"options": {"lease_time": 0.01}})

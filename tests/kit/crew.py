@@ -129,7 +129,8 @@ class Crew:
         self._note(member, "resumed")
 
     async def terminate(self, member: Member) -> int:
-        """SIGTERM, and wait for its orderly end; returns its exit code."""
+        """SIGTERM, once it can hear it, and wait for its orderly end; returns its exit code."""
+        await self._standing(member)
         child = self._child(member)
         child.terminate()
         code = await _ended(child)
@@ -222,6 +223,15 @@ class Crew:
         child, member.child = member.child, None
         assert child is not None
         return child.wait()
+
+    async def _standing(self, member: Member) -> None:
+        """Until its present life has begun to stand: an interpreter that starts dies of SIGTERM."""
+        records = self.folder / f"{member.process}.jsonl"
+        await wait_until(
+            lambda: not member.running or (records.exists() and records.stat().st_size > 0),
+            within=STOP_WITHIN,
+            what=f"{member.process} stands",
+        )
 
     def _child(self, member: Member) -> subprocess.Popen[bytes]:
         assert member.child is not None

@@ -82,7 +82,7 @@ async def test_who_has_just_been_started_ends_in_order(valkey: Server, tmp_path:
     async with Crew(valkey, tmp_path, size=1, plan=PLAN) as crew:
         (member,) = crew.members
         assert await crew.terminate(member) == 0
-    assert [each.kind for each in crew.records()][0] == "standing"
+    assert next(each.kind for each in crew.records()) == "standing"
 
 
 async def test_a_contender_that_fails_is_told(valkey: Server, tmp_path: Path) -> None:

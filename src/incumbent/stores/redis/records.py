@@ -1,0 +1,113 @@
+"""Candidates' records as the server keeps them, made into values.
+
+Pure. A record is a JSON array, whose places stand in `lua/prelude.lua`; its first ten are known
+here, what follows is a later release's. What cannot be read is set aside, whoever wrote it.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from incumbent.results import LeaderInfo
+from incumbent.stores.base import instant
+from incumbent.strategy import Candidate, Metadata, Snapshot
+
+KNOWN: Final = 10
+"""How many places of a record are known."""
+
+MOST_DIGITS: Final = 16
+"""Of a fencing token; what has more is none of ours."""
+
+_UNREADABLE: Final = (ValueError, TypeError, ArithmeticError, OSError, RecursionError)
+"""What reading a record may raise, whatever somebody wrote there."""
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_parse: Final = json.JSONDecoder(parse_constant=_refuse).decode
+
+
+def snapshot_of(election: str, reply: Sequence[Any]) -> Snapshot:
+    """What `snapshot.lua` answered."""
+    now, fence, seat, unreadable, live = reply
+    corrupt = [_text(node) for node in unreadable]
+    candidates: list[Candidate] = []
+    nodes, records = live[::2], live[1::2]
+    for node, record, parts in zip(nodes, records, _parse_all(records), strict=True):
+        try:
+            candidates.append(_candidate(node.decode(), parts or _parse(record.decode())))
+        except _UNREADABLE:
+            corrupt.append(_text(node))
+    return Snapshot(
+        election=election,
+        candidates=tuple(candidates),
+        now=_at(int(now)),
+        leader=leader_of(seat) if seat else None,
+        seed=_seed(fence),
+        corrupt=tuple(sorted(corrupt)),
+    )
+
+
+def leader_of(seat: Sequence[Any]) -> LeaderInfo:
+    """Who has the seat."""
+    number, leader, fence, since, ttl, retained = seat
+    return LeaderInfo(
+        leader_id=_text(leader),
+        seat=int(number),
+        fence=int(fence),
+        since=instant(int(since)),
+        remaining=max(0, int(ttl)) / 1000,
+        retained=bool(retained),
+    )
+
+
+def _parse_all(records: Sequence[bytes]) -> Iterable[Any]:
+    """All records parsed at once, which is much faster; None for each when one is no JSON."""
+    try:
+        parsed = _parse(f"[{b','.join(records).decode()}]")
+    except (ValueError, RecursionError):
+        return [None] * len(records)
+    return parsed if len(parsed) == len(records) else [None] * len(records)
+
+
+def _candidate(node: str, parts: Any) -> Candidate:
+    """One candidate; raises whatever comes when a part is not as it should be."""
+    if not isinstance(parts, list) or len(parts) < KNOWN:
+        raise ValueError("a record has too few parts")
+    _, registered, started, succeeded, failed, successes, failures, _, strategy, metadata = parts[
+        :KNOWN
+    ]
+    if not isinstance(strategy, str) or not isinstance(metadata, dict):
+        raise TypeError("a record has parts of the wrong type")
+    return Candidate(
+        node_id=node,
+        registered_at=_at(registered),
+        last_started_at=_at(started) if started else None,
+        last_succeeded_at=_at(succeeded) if succeeded else None,
+        last_failed_at=_at(failed) if failed else None,
+        successes=_count(successes),
+        failures=_count(failures),
+        metadata=Metadata.read(metadata),
+        strategy=strategy,
+    )
+
+
+def _at(microseconds: Any) -> Any:
+    return instant(_count(microseconds) / 1000)
+
+
+def _count(number: Any) -> int:
+    if type(number) is not int:
+        raise TypeError("a time or a count is no whole number")
+    return number
+
+
+def _seed(fence: Any) -> int:
+    digits = bytes(fence)
+    return int(digits) if digits.isdigit() and len(digits) <= MOST_DIGITS else 0
+
+
+def _text(text: Any) -> str:
+    return bytes(text).decode(errors="replace")

@@ -61,12 +61,12 @@ def _load(name: str, *, seldom: bool = False) -> Script:
     )
 
 
+ENROL: Final = _load("enrol")
+WITHDRAW: Final = _load("withdraw", seldom=True)
+RESULT: Final = _load("result")
+SNAPSHOT: Final = _load("snapshot")
 ACQUIRE: Final = _load("acquire")
 EXTEND: Final = _load("extend")
 RELEASE: Final = _load("release")
 LEAVE: Final = _load("leave", seldom=True)
 STATE: Final = _load("state")
-ENROL: Final = _load("enrol")
-WITHDRAW: Final = _load("withdraw", seldom=True)
-RESULT: Final = _load("result")
-SNAPSHOT: Final = _load("snapshot")

@@ -23,16 +23,6 @@ local function prolong(seat, wanted)
   return ttl
 end
 
--- A claim that was given up: should its request arrive after all, it finds this. The caller has used PEXPIRE on
--- the key before: so a full server does not refuse what follows, and a user without that right gets no further.
-local function bury(gone, token)
-  local now_ms = now_us() / 1000
-  redis.call('ZADD', gone, now_ms, token)
-  redis.call('PEXPIRE', gone, GONE_TTL)
-  redis.call('ZREMRANGEBYSCORE', gone, '-inf', now_ms - GONE_TTL)
-end
-
-
 -- A candidate's record is a JSON array: expires, registered, started, succeeded, failed (times of this server in us, 0
 -- for never), successes, failures, token (of who enrolled it last), strategy, metadata, and what later releases append.
 -- The first ten never change their place and meaning. What does not look like this is somebody else's: left alone.
@@ -44,3 +34,13 @@ local function living(record, now)
   local parts = record and {string.match(record, RECORD)} or {}
   return parts[1] and tonumber(parts[1]) > now and parts or nil
 end
+
+-- A claim that was given up: should its request arrive after all, it finds this. The caller has used PEXPIRE on
+-- the key before: so a full server does not refuse what follows, and a user without that right gets no further.
+local function bury(gone, token)
+  local now_ms = now_us() / 1000
+  redis.call('ZADD', gone, now_ms, token)
+  redis.call('PEXPIRE', gone, GONE_TTL)
+  redis.call('ZREMRANGEBYSCORE', gone, '-inf', now_ms - GONE_TTL)
+end
+

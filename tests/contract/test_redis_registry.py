@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contract.bench import BUDGET, SCRIPTS, Watch, content, key, keys_of
-from contract.headers import parse
+from contract.headers import Header, parse
 from contract.registrar import TTL, Registrar, registrar_on, stand
 from incumbent import clock
 from incumbent.stores.base import Budget
@@ -132,7 +132,7 @@ async def test_p11_a_script_touches_its_declared_keys_only(redis_registrar: Regi
         await redis_registrar.enrol(stand("job", "d", ttl=12.345))
     assert {run.script for run in watch.runs} == set(OWN)
     for run in watch.runs:
-        header = parse((FOLDER / f"{run.script}.lua").read_text("utf-8"))
+        header = _header(run.script)
         places = ["seat:0" if name == "seat" else name for name in header.keys]
         assert run.keys == tuple(key("job", name) for name in places)
         assert len(run.args) == len(header.args)
@@ -141,6 +141,39 @@ async def test_p11_a_script_touches_its_declared_keys_only(redis_registrar: Regi
     (last, _) = list(groupby(watch.runs))[-1]
     assert last.args == ("d", stand("job", "d").token, "12345", "5a5a5a", "{}")
     assert server.cli("HEXISTS", CANDIDATES, "d")
+
+
+def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
+    """Every script is brought to give each of its answers, and no other, with all elements."""
+    pair = [CANDIDATES, key("job", "gone")]
+    looked_at = [CANDIDATES, key("job", "fence"), key("job", "seat:0")]
+    heard: dict[str, set[str]] = {name: set() for name in OWN}
+
+    def run(name: str, *args: str | int, keys: list[str] = pair) -> list[Any]:
+        answer: list[Any] = server.cli("EVAL", SCRIPTS[name].text, len(keys), *keys, *args)
+        answers = _header(name).answers
+        if answers:
+            assert answers[answer[0]] == len(answer)
+            heard[name].add(answer[0])
+        return answer
+
+    for _ in range(2):
+        run("enrol", "n", "aa", 30000, "bb", "{}")
+    run("result", "n", "cc", "failed")
+    run("result", "unknown", "dd", "failed")
+    server.cli("HSET", looked_at[2], "token", "aa", "leader", "n", "fence", 7, "since", 8)
+    server.cli("PEXPIRE", looked_at[2], 60_000)
+    now, fence, seat, corrupt, live = run("snapshot", keys=looked_at)
+    assert (fence, seat[:4], seat[5], corrupt, live[0]) == ("0", [0, "n", "7", "8"], 0, [], "n")
+    assert len(now) == 16
+    for token in ("ee", "aa", "aa"):
+        run("withdraw", "n", token)
+    run("enrol", "n", "aa", 30000, "bb", "{}")
+    assert heard == {name: set(_header(name).answers) for name in OWN}
+
+
+def _header(name: str) -> Header:
+    return parse((FOLDER / f"{name}.lua").read_text("utf-8"))
 
 
 # -- records ---------------------------------------------------------------------------------

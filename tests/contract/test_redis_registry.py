@@ -352,6 +352,19 @@ async def test_w34_many_candidates_are_one_request(registrar_of_first: Registrar
     assert len(connections(server)) == 1
 
 
+async def test_a_heartbeat_is_not_read_again(registrar_of_first: Registrar) -> None:
+    """It moves the expiry only, so each look after the first makes few values anew."""
+    for node in "ab":
+        await registrar_of_first.enrol(stand("job", node, load=1))
+    before = await registrar_of_first.look("job")
+    for node in "ab":
+        await registrar_of_first.enrol(stand("job", node, load=1))
+    await registrar_of_first.registry.record("job", "b", "started", BUDGET)
+    after = await registrar_of_first.look("job")
+    assert after.candidate("a") is before.candidate("a")
+    assert after.candidate("b") != before.candidate("b")
+
+
 # -- trouble ---------------------------------------------------------------------------------
 
 

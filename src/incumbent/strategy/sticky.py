@@ -45,10 +45,10 @@ class Sticky:
     def __call__(self, snapshot: Snapshot, /) -> ElectionResult:
         """As `strategy` says, or the leader before all others."""
         wanted = self.strategy(snapshot)
-        leader = snapshot.incumbent
-        if leader is None or not wanted.rank_of(leader.node_id):
+        term, leader = snapshot.leader, snapshot.incumbent
+        if term is None or leader is None or not wanted.rank_of(leader.node_id):
             return wanted  # nobody to stay, or nobody who may, or who is first anyway
-        why = self._why(snapshot, wanted, leader)
+        why = self._why(wanted, leader, (snapshot.now - term.since).total_seconds())
         if why is None:
             return wanted
         others = [each for each in wanted.ranking if each.node_id != leader.node_id]
@@ -59,12 +59,10 @@ class Sticky:
             problems=wanted.problems,
         )
 
-    def _why(self, snapshot: Snapshot, wanted: ElectionResult, leader: Candidate) -> str | None:
+    def _why(self, wanted: ElectionResult, leader: Candidate, tenure: float) -> str | None:
         """Why the leader stays, in words; None when it does not."""
-        if snapshot.leader is not None:
-            tenure = (snapshot.now - snapshot.leader.since).total_seconds()
-            if tenure < self.min_tenure:
-                return f"stays for {self.min_tenure:g} s at least, {max(tenure, 0):.6g} s so far"
+        if tenure < self.min_tenure:
+            return f"stays for {self.min_tenure:g} s at least, {max(tenure, 0):.6g} s so far"
         own = wanted.scores.get(leader.node_id)
         best = wanted.scores.get(wanted.ranking[0].node_id)
         if own is None or best is None:

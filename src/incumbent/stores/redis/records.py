@@ -27,13 +27,6 @@ _UNREADABLE: Final = (ValueError, TypeError, ArithmeticError, OSError, Recursion
 """What reading a record may raise, whatever somebody wrote there."""
 
 
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no JSON")
-
-
-_parse: Final = json.JSONDecoder(parse_constant=_refuse).decode
-
-
 def snapshot_of(election: str, reply: Sequence[Any]) -> Snapshot:
     """What `snapshot.lua` answered."""
     now, fence, seat, unreadable, live = reply
@@ -74,7 +67,7 @@ def _candidate(node: bytes, rest: bytes) -> Candidate:
     `rest` is its record without the expiry, which is all that a heartbeat changes: so most of what
     an election reads has been read before.
     """
-    parts = _parse(f"[{rest.decode()}")
+    parts = json.loads(f"[{rest.decode()}")
     if len(parts) < KNOWN - 1:
         raise ValueError("a record has too few parts")
     registered, started, succeeded, failed, successes, failures, _, strategy, metadata = parts[

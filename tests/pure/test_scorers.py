@@ -48,6 +48,14 @@ def test_success_rate_is_the_share_of_successes() -> None:
     assert scores(SuccessRate(untried=60), *crowd) == {"a": 75, "b": 0, "c": 60}
 
 
+def test_rounding_makes_no_score_above_100() -> None:
+    """Numbers of which 100 x / x is more than 100, and a mean of 100s likewise."""
+    assert scores(IdleTime(), worker("a", 699.642631)) == {"a": 100}
+    full = Weighted([(IdleTime(), 0.7), (lambda c, s: 100, 0.41), (IdleTime(), 0.7)])
+    assert 0.7 * 100 + 0.41 * 100 + 0.7 * 100 > 100 * (0.7 + 0.41 + 0.7)
+    assert points(full, worker("a"), look(worker("a"))) == (100, None)
+
+
 @pytest.mark.parametrize("untried", [-1, 101, float("nan")])
 def test_success_rate_takes_points_only(untried: float) -> None:
     """What a newcomer gets is a score as well."""

@@ -379,6 +379,8 @@ def test_a_fingerprint_tells_strategies_apart() -> None:
             without_a,
             functools.partial(youngest),
             Other().elect,
+            Priority("weight").__call__,
+            Priority("height").__call__,
             Other(),
         ]
 

@@ -63,6 +63,13 @@ class TermLost(TermEvent):
     reason: LossReason
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseFailed(TermEvent):
+    """The seat could not be given back: it frees itself when the lease runs out."""
+
+    error: Exception
+
+
 Ending: TypeAlias = Literal["released", "gone", "lost", "unknown"]
 """How a term ended on the server.
 
@@ -77,8 +84,6 @@ class TermEnded(TermEvent):
 
     ending: Ending
     duration: float
-    error: Exception | None = None
-    """What the release raised, when `ending` is ``unknown``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +110,11 @@ class AttemptDelayed(Event):
 
 
 class Hook(Protocol):
-    """Anything that can be called with an event."""
+    """Anything that can be called with an event.
+
+    One that has a method ``wants(kind: type[Event]) -> bool`` as well is asked before each event,
+    and spares the making of those that it would ignore.
+    """
 
     def __call__(self, event: Event, /) -> None:
         """Take note of `event`."""

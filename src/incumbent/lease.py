@@ -154,13 +154,13 @@ class LeaseMachine:
     """One lease from grant to end."""
 
     __slots__ = (
-        "_expected",
         "_failures",
         "_max_hold_at",
         "_options",
         "_renew_at",
         "_renew_until",
         "deadline",
+        "expected",
         "phase",
     )
 
@@ -178,7 +178,7 @@ class LeaseMachine:
         )
         self._confirm(sent_at, ttl)
         self._renew_at -= math.floor(early * options.renewal_period / 3 / GRID) * GRID
-        self._expected = self._wake_at()
+        self.expected = self._wake_at()
 
     def held(self, now: float) -> bool:
         """Whether the lease may be relied on at `now`."""
@@ -230,7 +230,7 @@ class LeaseMachine:
         """What to do at `now`; to be asked again at the time of a `Wait`, and after an attempt."""
         decision = self._decide(now)
         if isinstance(decision, Wait):
-            self._expected = decision.until
+            self.expected = decision.until
         return decision
 
     def _decide(self, now: float) -> Decision:
@@ -245,7 +245,7 @@ class LeaseMachine:
         if now >= self._renew_at and self._renewing(now):
             within = min(self._options.renewal_budget, self._stop_at - now)
             self._failures += 1  # until it is confirmed
-            self._renew_at = self._expected = now + within
+            self._renew_at = self.expected = now + within
             return Renew(within)
         return Wait(self._wake_at(now))
 
@@ -273,7 +273,7 @@ class LeaseMachine:
     def _why_it_ran_out(self, now: float) -> LossReason:
         if not self._renewing(now):
             return "expired"
-        if not self._failures or now - self._expected > max(self._options.stop_grace, LATE):
+        if not self._failures or now - self.expected > max(self._options.stop_grace, LATE):
             return "stalled"
         return "unreachable"
 

@@ -19,7 +19,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from incumbent import Elected, LeaderElector, LeadershipLost, NotElectedError
 from incumbent.engine import candidacy
-from incumbent.events import TermEnded, TermLost, TermStarted
+from incumbent.events import ReleaseFailed, TermEnded, TermLost, TermStarted
 from incumbent.stores.redis.wire import HASTY
 from kit.fixtures import MakeClient, MakeProxy
 from kit.proxy import Proxy
@@ -145,7 +145,8 @@ async def test_p9_a_holder_s_requests_end_in_time(
             assert not is_held(lease)
         (ended,) = journal.of(TermEnded)
         assert ended.ending == "unknown"
-        assert isinstance(ended.error, RedisError)
+        (failed,) = journal.of(ReleaseFailed)
+        assert isinstance(failed.error, RedisError)
         await proxy.restore()
 
 

@@ -114,7 +114,7 @@ class Candidacy:
         stopped = term.disarm() and isinstance(error, asyncio.CancelledError)
         handle.drop(lease)
         if isinstance(error, Exception):
-            self._office.tell(events.ActionRaised(**term.names, error=error))
+            self._office.tell(events.ActionRaised, **term.names, error=error)
         await term.close()
         return Verdict(term.loss_reason, stopped)
 
@@ -137,18 +137,19 @@ class Candidacy:
 
     def _skip(self, answer: Busy) -> Skipped:
         self._office.tell(
-            events.AttemptSkipped(
-                election=self.election,
-                leader_id=self.leader_id,
-                reason="held",
-                holder=answer.holder,
-            )
+            events.AttemptSkipped,
+            election=self.election,
+            leader_id=self.leader_id,
+            reason="held",
+            holder=answer.holder,
         )
         return Skipped("held", answer.holder)
 
     def _tell_delay(self, error: Exception, pause: float) -> None:
         self._office.tell(
-            events.AttemptDelayed(
-                election=self.election, leader_id=self.leader_id, error=error, retry_in=pause
-            )
+            events.AttemptDelayed,
+            election=self.election,
+            leader_id=self.leader_id,
+            error=error,
+            retry_in=pause,
         )

@@ -45,6 +45,7 @@ from typing import Final, TypeAlias
 from incumbent.backoff import pause_after
 from incumbent.options import DRIFT_SECONDS, DRIFT_SHARE, LeaderOptions
 from incumbent.results import LossReason
+from incumbent.values import Value
 
 GRID: Final = 0.05
 """Seconds between the instants at which renewals leave."""
@@ -114,29 +115,29 @@ class IllegalInputError(RuntimeError):
     """The machine was told something that cannot happen in its phase: a bug of its driver."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Wait(Value):
     """Nothing to do before `until` (infinity: nothing any more)."""
 
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class Renew:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Renew(Value):
     """Send a renewal now; it has `within` seconds."""
 
     within: float
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Stop(Value):
     """Ask the action to stop; the lease is still held."""
 
     reason: LossReason
 
 
-@dataclass(frozen=True, slots=True)
-class Lose:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Lose(Value):
     """The lease is lost as of now."""
 
     reason: LossReason

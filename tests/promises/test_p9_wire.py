@@ -12,9 +12,7 @@ from kit.waiting import wait_until
 
 def question() -> Request:
     """A request that any server answers."""
-    commands = STATE.commands(PackedKeys.of(b"incumbent:x"), ())
-    next(commands)  # by digest
-    return Request(next(commands))
+    return Request(STATE.command(PackedKeys.of(b"incumbent:x"), (), by_text=True))
 
 
 async def test_p9_who_is_queued_behind_an_abandoned_batch_is_sent(

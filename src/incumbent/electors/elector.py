@@ -1,11 +1,11 @@
 """What all electors can do. A kind of elector adds how many seats there are, and who may stand."""
 
 import copy
-import inspect
 import weakref
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
@@ -220,11 +220,4 @@ def _bind(
         raise TypeError(
             f"action must be a function that returns an awaitable, not {type(action).__name__}"
         )
-
-    def run() -> Awaitable[T]:
-        result = action(*args, **kwargs)
-        if not inspect.isawaitable(result):
-            raise TypeError(f"action must return an awaitable, not {type(result).__name__}")
-        return result
-
-    return run
+    return partial(action, *args, **kwargs)

@@ -78,15 +78,26 @@ class Caller:
         """
         call = call or Call()
         deadline = clock.now() + budget.total
-        commands = script.commands(keys, args)
-        command = next(commands)
+        command = script.command(keys, args)
         said: redis_errors.RedisError | None = None
         failures = 0
         while True:
             try:
-                return await self._send(call, command, min(budget.each, deadline - clock.now()))
+                within = min(budget.each, deadline - clock.now())
+                if within <= 0:
+                    raise redis_errors.TimeoutError("no time was left to ask the server")
+                wire = self._wire
+                if wire is None or wire.retired or not self._at_home():
+                    wire = await self._new_wire()
+                request = Request(command)
+                call.requests.append(request)
+                try:
+                    return await wire.send(request, within)
+                finally:
+                    if self._closed and not wire.busy:
+                        await wire.retire()
             except redis_errors.NoScriptError:
-                command = next(commands)
+                command = script.command(keys, args, by_text=True)
             except ElsewhereError:
                 pass
             except redis_errors.RedisError as error:
@@ -108,25 +119,12 @@ class Caller:
             await self._come_home()
         await finish(self._retire)
 
-    async def _send(self, call: Call, command: bytes, within: float) -> Reply:
-        if within <= 0:
-            raise redis_errors.TimeoutError("no time was left to ask the server")
+    async def _new_wire(self) -> Wire:
+        """A new wire. Old ones that still have something under way are remembered, but not many."""
         if not self._at_home():
             await self._come_home()
-        wire = self._wire
-        if wire is None or wire.retired:
-            wire = await self._replace(wire)
-        request = Request(command)
-        call.requests.append(request)
-        try:
-            return await wire.send(request, within)
-        finally:
-            if self._closed and not wire.busy:
-                await wire.retire()
-
-    async def _replace(self, old: Wire | None) -> Wire:
-        """A new wire. Old ones that still have something under way are remembered, but not many."""
-        self._retired = [wire for wire in (*self._retired, old) if wire is not None and wire.busy]
+        old = (*self._retired, self._wire)
+        self._retired = [wire for wire in old if wire is not None and wire.busy]
         new = self._wire = Wire(self._pool)
         while len(self._retired) > MOST_RETIRED:
             await self._retired.pop(0).drop()

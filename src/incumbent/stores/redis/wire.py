@@ -77,14 +77,10 @@ class Wire:
             redis.exceptions.TimeoutError: no answer in `within` seconds; the wire is retired then.
             redis.exceptions.RedisError: what the server or the connection said.
         """
-        try:
-            if self.busy or within < HASTY:
-                reply = await self._enqueue(request, within)
-            else:
-                reply = await self._send_alone(request, within)
-        finally:
-            if self.retired and not self.busy:
-                await finish(self._kept.give_back)
+        if self.busy or within < HASTY:
+            reply = await self._enqueue(request, within)
+        else:
+            reply = await self._send_alone(request, within)
         if isinstance(reply, Exception):
             raise reply
         return reply
@@ -134,6 +130,8 @@ class Wire:
                 self._give_way()
             if self._queue:
                 self._start_sender()
+            elif self.retired:
+                await finish(self._kept.give_back)
 
     def _enqueue(self, request: Request, within: float) -> "asyncio.Future[Reply]":
         loop = asyncio.get_running_loop()

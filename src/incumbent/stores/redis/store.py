@@ -23,6 +23,9 @@ from incumbent.stores.redis.keys import keys_of
 Client: TypeAlias = Redis
 """The clients that an elector can be given."""
 
+_GRACE = b"1000"
+"""Milliseconds that a woken waiter has to take its seat."""
+
 
 class RedisStore:
     """Leases on the server of `client`, which stays the caller's and is never closed."""
@@ -37,7 +40,7 @@ class RedisStore:
 
     async def acquire(self, claim: Claim, budget: Budget) -> Grant | Busy:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        args = (claim.token.encode(), claim.leader_id.encode(), _ms(claim.lease_time))
+        args = (claim.token.encode(), claim.leader_id.encode(), _ms(claim.lease_time), _GRACE)
         call = Call()
         # A quarter of the time is kept for the clean-up, so that both together stay within the
         # budget.
@@ -58,7 +61,7 @@ class RedisStore:
         if reply[0] == b"busy":
             if call.doubtful:  # a copy that arrives when the seat is free must not take it
                 await finish(partial(self._leave_quietly, claim, cleaning))
-            return Busy(_info(reply[1:]))
+            return Busy(_info(reply[1:7]))
         raise redis_errors.ResponseError(
             f"a claim of election {claim.election!r} was given up and then used again"
         )
@@ -77,7 +80,8 @@ class RedisStore:
     async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         call = Call()
-        args = (claim.token.encode(), _ms(keep), b"1" if grant.doubtful else b"0")
+        doubtful = b"1" if grant.doubtful else b"0"
+        args = (claim.token.encode(), _ms(keep), doubtful, _GRACE, b"0")
         reply = await self._caller.run(
             scripts.RELEASE, keys.release[grant.seat], args, budget, call
         )
@@ -87,12 +91,13 @@ class RedisStore:
 
     async def leave(self, claim: Claim, budget: Budget) -> None:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        await self._caller.run(scripts.LEAVE, keys.leave, (claim.token.encode(),), budget)
+        args = (claim.token.encode(), b"", _GRACE)
+        await self._caller.run(scripts.LEAVE, keys.leave, args, budget)
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
         keys = keys_of(self._prefix, election, seats)
         reply = await self._caller.run(scripts.STATE, keys.state, (), budget)
-        return LeaderState(election, tuple(_info(seat) for seat in reply))
+        return LeaderState(election, tuple(_info(seat) for seat in reply[1:]))
 
     def passing(self, error: Exception) -> bool:
         return faults.passing(error)

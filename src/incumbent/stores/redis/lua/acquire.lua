@@ -11,7 +11,7 @@
 
 local fence_key, gone_key, queue_key, tick_key = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local token, leader, lease, grace = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local place, arrival, stale = ARGV[5] or '', tonumber(ARGV[6] or 0), tonumber(ARGV[7])
+local place, arrival, stale = ARGV[5] or '', ARGV[6] or '0', tonumber(ARGV[7])
 local from, to = tonumber(ARGV[8]), tonumber(ARGV[9])
 
 -- One question for both: as a rule there is neither.
@@ -20,13 +20,14 @@ if exists and redis.call('ZSCORE', gone_key, token) then
   return {'gone'}
 end
 
-local free, mine = {}, nil
+local seat, mine
 for i = 6, #KEYS do
   local owner = redis.call('HGET', KEYS[i], 'token')
   if owner == token then
     mine = i
-  elseif not owner then
-    free[#free + 1] = i - 6
+    break
+  elseif not (owner or seat) then
+    seat = i - 6
   end
 end
 
@@ -37,10 +38,10 @@ local line = (exists or place ~= '') and line_of(root, queue_key, KEYS[4], grace
 
 if mine then
   if place ~= '' then
-    line.without(place, free)
+    line.without(place, line.free(KEYS, 6))
   end
-  local seat = redis.call('HMGET', KEYS[mine], 'fence', 'since')
-  return {'granted', mine - 6, seat[1], seat[2], prolong(KEYS[mine], lease)}
+  local mine_is = redis.call('HMGET', KEYS[mine], 'fence', 'since')
+  return {'granted', mine - 6, mine_is[1], mine_is[2], prolong(KEYS[mine], lease)}
 end
 
 local was
@@ -51,28 +52,20 @@ if from then
   was = redis.call('GET', tick_key) or ''
   if (tonumber(was) or -1) >= from then
     if place ~= '' then
-      line.without(place, free)
+      line.without(place, line.free(KEYS, 6))
     end
     return {'ran', now_ms}
   end
 end
 
-local last
-if #free > 0 or place ~= '' then
-  last = tonumber(redis.call('GET', fence_key) or 0)
-  if not (last and last < MAX_FENCE) then
-    return redis.error_reply('ERR the fence counter of this election is not one of ours')
-  end
-end
-
 -- On a full server the first write of each path is one that is refused, and nothing has changed then.
-local seat = free[1]
 if place ~= '' then
-  redis.call('SET', fence_key, string.format('%.0f', last), 'PX', math.max(FENCE_TTL, 2 * lease))
+  redis.call('SET', fence_key, redis.call('GET', fence_key) or '0', 'PX', math.max(FENCE_TTL, 2 * lease))
   line.prune()
-  arrival = line.stand(place, arrival, now, stale)
-  seat = line.walk(free, place)
+  arrival = line.stand(place, tonumber(arrival), now, stale)
+  seat = line.walk(line.free(KEYS, 6), place)
 elseif exists then
+  local free = line.free(KEYS, 6)
   line.prune()
   line.walk(free)
   seat = free[1]
@@ -82,7 +75,6 @@ if not seat then
   if stale == 0 then
     line.forget(place)
   end
-  arrival = string.format('%.0f', arrival)
   local index, ttl = soonest(KEYS, 6, lease)
   if not index then
     return {'busy', -1, '', '0', '0', grace, 0, arrival}
@@ -95,9 +87,17 @@ if not seat then
 end
 
 local seat_key = KEYS[6 + seat]
-local fence = string.format('%.0f', math.max(last + 1, now))
-local since = string.format('%.0f', now_ms)
-redis.call('SET', fence_key, fence, 'PX', math.max(FENCE_TTL, 2 * lease))
+local fence, since = string.format('%.0f', now), string.format('%.0f', now_ms)
+local fence_ttl = math.max(FENCE_TTL, 2 * lease)
+local old = redis.call('SET', fence_key, fence, 'PX', fence_ttl, 'GET')
+local last = tonumber(old or 0)
+if not (last and last < MAX_FENCE) then
+  redis.call('SET', fence_key, old, 'KEEPTTL')
+  return redis.error_reply('ERR the fence counter of this election is not one of ours')
+elseif last >= now then
+  fence = string.format('%.0f', last + 1)
+  redis.call('SET', fence_key, fence, 'PX', fence_ttl)
+end
 -- Asked before the seat exists: a user without this right must not be left with a seat that never expires.
 redis.call('PEXPIRE', seat_key, lease)
 redis.call('HSET', seat_key, 'token', token, 'leader', leader, 'fence', fence, 'since', since)
@@ -109,5 +109,7 @@ end
 if place ~= '' then
   line.forget(place)
 end
-redis.pcall('PUBLISH', root .. 'events', table.concat({'elected', seat, fence, since, lease, leader}, ' '))
+redis.pcall(
+  'PUBLISH', root .. 'events', 'elected ' .. seat .. ' ' .. fence .. ' ' .. since .. ' ' .. lease .. ' ' .. leader
+)
 return {'granted', seat, fence, since, lease}

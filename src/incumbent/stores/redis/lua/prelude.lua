@@ -136,7 +136,8 @@ local function line_of(root, queue, alive, grace, now_ms)
       local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
       arrival = tonumber(redis.call('ZSCORE', queue, place) or math.max(now, (last or 0) + 1))
     end
-    put(queue, 2 * math.max(stale, grace), 'NX', string.format('%.0f', arrival), place)
+    arrival = string.format('%.0f', arrival)
+    put(queue, 2 * math.max(stale, grace), 'NX', arrival, place)
     redis.call('ZREM', alive, 'w:' .. place)
     if stale > 0 then
       line.believe(process_of(place), stale)

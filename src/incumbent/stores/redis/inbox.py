@@ -8,7 +8,7 @@ import asyncio
 import random
 from contextlib import suppress
 from contextvars import Context
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 import anyio
 from redis import exceptions as redis_errors
@@ -157,7 +157,7 @@ class Inbox:
     def _take(self, reply: Any) -> None:
         if not isinstance(reply, list) or len(reply) != PARTS:
             return
-        kind, channel, message = cast(list[Any], reply)
+        kind, channel, message = reply
         listener = self._listeners.get(channel)
         if kind == b"subscribe" and channel in self._asked:
             self._failures = 0

@@ -40,8 +40,8 @@ if mine then
   if place ~= '' then
     line.without(place, line.free(KEYS, 6))
   end
-  local mine_is = redis.call('HMGET', KEYS[mine], 'fence', 'since')
-  return {'granted', mine - 6, mine_is[1], mine_is[2], prolong(KEYS[mine], lease)}
+  local has = redis.call('HMGET', KEYS[mine], 'fence', 'since')
+  return {'granted', mine - 6, has[1], has[2], prolong(KEYS[mine], lease)}
 end
 
 local was
@@ -58,17 +58,20 @@ if from then
   end
 end
 
--- On a full server the first write of each path is one that is refused, and nothing has changed then.
-if place ~= '' then
-  redis.call('SET', fence_key, redis.call('GET', fence_key) or '0', 'PX', math.max(FENCE_TTL, 2 * lease))
+if line then
+  if seat or place ~= '' then
+    -- The same again: on a full server it is this write that is refused, and nothing has changed then.
+    redis.call('SET', fence_key, redis.call('GET', fence_key) or '0', 'PX', math.max(FENCE_TTL, 2 * lease))
+  end
   line.prune()
-  arrival = line.stand(place, tonumber(arrival), now, stale)
-  seat = line.walk(line.free(KEYS, 6), place)
-elseif exists then
+  if place ~= '' then
+    arrival = line.stand(place, tonumber(arrival), now, stale)
+  end
   local free = line.free(KEYS, 6)
-  line.prune()
-  line.walk(free)
-  seat = free[1]
+  seat = line.walk(free, place)
+  if place == '' then
+    seat = free[1] -- a passer-by takes only what the line leaves
+  end
 end
 
 if not seat then
@@ -86,6 +89,7 @@ if not seat then
   }
 end
 
+-- The counter comes first: on a full server it is this write that is refused, and nothing has changed then.
 local seat_key = KEYS[6 + seat]
 local fence, since = string.format('%.0f', now), string.format('%.0f', now_ms)
 local fence_ttl = math.max(FENCE_TTL, 2 * lease)

@@ -1,7 +1,8 @@
 """The headers of the Lua scripts, and whether a script does what its header says.
 
-A header lists KEYS, ARGV and what is returned. A last key with a plus stands for one or more;
-what stands in brackets at the end of ARGV may be missing. Knows the way in which this library's scripts are written, not Lua.
+A header lists KEYS, ARGV and what is returned. A last key with a plus stands for one or more; what
+stands in brackets at the end of ARGV may be missing. Knows the way in which this library's scripts
+are written, not Lua.
 """
 
 import re

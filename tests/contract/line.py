@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 import redis
 
@@ -220,7 +220,7 @@ class Listener:
         self._channel = channel
         self._server = server
         self._client = redis.Redis.from_url(server.url, decode_responses=True)
-        self._pubsub = self._client.pubsub()
+        self._pubsub = self._client.pubsub()  # type: ignore[no-untyped-call] # as above
         self._pubsub.subscribe(channel)
         said = self._pubsub.get_message(timeout=10)
         assert said is not None
@@ -251,7 +251,7 @@ class Processes:
         self.line = line
         self._inboxes: dict[str, Listener] = {}
 
-    def __enter__(self) -> "Processes":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -12,8 +12,7 @@ from incumbent.stores.redis.scripts import PackedKeys, pack
 
 
 class Release:
-    """The keys of a release, by seat: each has all seats after its own, so they are put together
-    when they are asked for."""
+    """The keys of a release, by seat; put together when asked for, since each names all seats."""
 
     def __init__(self, line: tuple[bytes, ...], seats: list[bytes]) -> None:
         self._parts: int = 1 + len(line) + 1 + len(seats)

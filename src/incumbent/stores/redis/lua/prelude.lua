@@ -74,8 +74,10 @@ end
 local function line_of(root, queue, alive, grace, now_ms)
   local line = {}
 
-  local function process_of(place)
-    return string.match(place, '^%d+:([^:]+):') or ''
+  -- Size and process of a place; nothing for one of a later release, which is left alone.
+  local function parts(place)
+    local size, process = string.match(place, '^(%d+):([^:]+):')
+    return tonumber(size or 0), process
   end
 
   -- Adds to a set that must never be without an end. PEXPIRE comes first: a user without that right must not make
@@ -110,15 +112,15 @@ local function line_of(root, queue, alive, grace, now_ms)
     end
     local gone = {}
     for _, name in ipairs(late) do
-      local kind, rest = string.sub(name, 1, 2), string.sub(name, 3)
-      gone[kind == 'p:' and rest or process_of(rest)] = true
-      redis.call('ZREM', alive, name)
-    end
-    for process in pairs(gone) do
-      redis.call('ZREM', alive, 'p:' .. process)
+      local process = string.match(name, '^p:(.*)') or string.match(name, '^w:%d+:([^:]+):')
+      if process then
+        gone[process] = true
+        redis.call('ZREM', alive, name, 'p:' .. process)
+      end
     end
     for _, place in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
-      if gone[process_of(place)] then
+      local _, process = parts(place)
+      if gone[process] then
         line.forget(place)
       end
     end
@@ -140,7 +142,8 @@ local function line_of(root, queue, alive, grace, now_ms)
     put(queue, 2 * math.max(stale, grace), 'NX', arrival, place)
     redis.call('ZREM', alive, 'w:' .. place)
     if stale > 0 then
-      line.believe(process_of(place), stale)
+      local _, process = parts(place)
+      line.believe(process, stale)
     end
     return arrival
   end
@@ -149,29 +152,30 @@ local function line_of(root, queue, alive, grace, now_ms)
   -- waiter is due the lowest that it can see. Mine: returned. Woken already: reserved. Any other: woken, and
   -- reserved; whom nobody hears is gone.
   function line.walk(free, mine)
-    local granted, passed, places = nil, 0, nil
-    repeat
-      places = redis.call('ZRANGE', queue, passed, passed + 15)
+    local granted, passed, more = nil, 0, true
+    while more and #free > 0 do
+      local places = redis.call('ZRANGE', queue, passed, passed + 15)
+      more = #places == 16
       for _, place in ipairs(places) do
         if #free == 0 then
           break
         end
+        local size, process = parts(place)
         passed = passed + 1
-        if free[1] < tonumber(string.match(place, '^%d+') or 0) then
-          if place == mine then
-            granted = table.remove(free, 1)
-          elseif redis.call('ZSCORE', alive, 'w:' .. place) then
-            table.remove(free, 1)
-          elseif line.tell(process_of(place), 'wake ' .. place) then
-            put(alive, 2 * grace, now_ms + grace, 'w:' .. place)
-            table.remove(free, 1)
-          else
-            line.forget(place)
-            passed = passed - 1
-          end
+        if free[1] >= size then -- sees none
+        elseif place == mine then
+          granted = table.remove(free, 1)
+        elseif redis.call('ZSCORE', alive, 'w:' .. place) then
+          table.remove(free, 1)
+        elseif line.tell(process, 'wake ' .. place) then
+          put(alive, 2 * grace, now_ms + grace, 'w:' .. place)
+          table.remove(free, 1)
+        else
+          line.forget(place)
+          passed = passed - 1
         end
       end
-    until #free == 0 or #places < 16
+    end
     return granted
   end
 
@@ -185,7 +189,8 @@ local function line_of(root, queue, alive, grace, now_ms)
   -- The first that can see this seat sets its timer anew: the seat will be free sooner than it thinks.
   function line.nudge(seat)
     for _, place in ipairs(redis.call('ZRANGE', queue, 0, 15)) do
-      if seat < tonumber(string.match(place, '^%d+') or 0) and line.tell(process_of(place), 'nudge') then
+      local size, process = parts(place)
+      if seat < size and line.tell(process, 'nudge') then
         return
       end
     end

@@ -329,7 +329,7 @@ PRUNERS = ["ask", "acquire", "release", "leave", "touch"]
 
 def call(line: Line, script: str, who: Waiter) -> None:
     """One call of a script that prunes, by somebody else."""
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         "ask": lambda: line.ask(who),
         "acquire": lambda: line.acquire(line.waiter()),
         "release": lambda: line.release(line.waiter()),

@@ -44,8 +44,8 @@ local function restore(seat, tick)
   if not run[2] or redis.call('GET', tick) ~= run[2] then
     return
   end
-  prolong(tick, 1) -- mends a tick without an end
-  redis.call('PEXPIRE', tick, redis.call('PTTL', tick)) -- first: so a full server does not refuse what follows
+  -- First, so that a full server does not refuse what follows; and it mends a tick without an end.
+  redis.call('PEXPIRE', tick, math.max(FENCE_TTL, redis.call('PTTL', tick)))
   if run[1] == '' then
     redis.call('DEL', tick)
   else

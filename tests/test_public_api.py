@@ -24,7 +24,7 @@ from incumbent import (
     current_lease,
 )
 from incumbent.events import Event
-from incumbent.stores.base import Budget, Busy, Claim, Grant
+from incumbent.stores.base import Budget, Busy, Claim, Grant, Place
 from incumbent.stores.redis import RedisStore
 
 FRAMEWORKS = {"click", "rich", "fastapi", "starlette", "opentelemetry", "prometheus_client"}
@@ -55,6 +55,7 @@ def test_the_names_are_pinned() -> None:
     assert incumbent.__all__ == [
         "ActionFailed",
         "Elected",
+        "GroupElector",
         "IncumbentError",
         "LeaderElector",
         "LeaderInfo",
@@ -174,10 +175,12 @@ class Recording(MemoryStore):
         super().__init__()
         self.tokens: set[str] = set()
 
-    async def acquire(self, claim: Claim, budget: Budget) -> Grant | Busy:
+    async def acquire(
+        self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
+    ) -> Grant | Busy:
         """As ever."""
         self.tokens.add(claim.token)
-        return await super().acquire(claim, budget)
+        return await super().acquire(claim, budget, place, last=last)
 
 
 async def nothing() -> int:

@@ -1,5 +1,6 @@
 """Elect leaders among asyncio services that share a Redis or Valkey server."""
 
+from incumbent.electors.group import GroupElector
 from incumbent.electors.leader import LeaderElector
 from incumbent.engine.handle import Lease, current_lease
 from incumbent.errors import IncumbentError, LeadershipLostError, NotElectedError
@@ -20,6 +21,7 @@ from incumbent.stores.memory import MemoryStore
 __all__ = [
     "ActionFailed",
     "Elected",
+    "GroupElector",
     "IncumbentError",
     "LeaderElector",
     "LeaderInfo",

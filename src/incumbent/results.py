@@ -23,7 +23,10 @@ it was asked to hand over.
 """
 
 SkipReason: TypeAlias = Literal["held"]
-"""Why an attempt did not lead. ``held``: every seat was taken as long as it would wait."""
+"""Why an attempt did not lead.
+
+``held``: every seat was taken, or due to others in line, as long as it would wait.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -49,7 +52,7 @@ class LeaderState(Value):
     leaders: tuple[LeaderInfo, ...] = ()
     """The taken seats, by seat number; empty when nobody leads."""
     waiting: int = 0
-    """How many stand in line; 0 as long as waiting is by looking again."""
+    """How many stand in line for a seat."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -69,7 +72,7 @@ class Skipped(Value):
 
     reason: SkipReason
     holder: LeaderInfo | None = None
-    """Who has the seat that will be free first; None when the store could not tell."""
+    """Who has the seat that will be free first; None when those that are free are due to others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -21,6 +21,8 @@ TEXTS = {
     if entry.name.endswith(".lua") and entry.name != "prelude.lua"
 }
 NAMES = sorted(TEXTS)
+NO_TIMES = {"token", "leader", "doubtful", "place", "process", "probe", "restore", "seat"}
+LINE = ("fence", "gone", "queue", "alive", "tick")
 
 
 # -- the files -------------------------------------------------------------------------------
@@ -28,7 +30,8 @@ NAMES = sorted(TEXTS)
 
 def test_each_file_is_one_script() -> None:
     """Every file is loaded under its own name, and nothing is loaded that has no file."""
-    assert sorted(SCRIPTS) == NAMES == ["acquire", "extend", "leave", "release", "state"]
+    assert sorted(SCRIPTS) == NAMES
+    assert NAMES == ["acquire", "extend", "leave", "release", "state", "step_down", "touch"]
     for name, script in SCRIPTS.items():
         assert script.text.decode() == PRELUDE + TEXTS[name]
         assert script.sha.decode() == hashlib.sha1(script.text).hexdigest()
@@ -65,9 +68,9 @@ def test_a_script_compiles_and_is_known_by_its_digest(server: Server, name: str)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_clock_is_the_servers(name: str) -> None:
-    """No time comes from a client: what is passed is a duration, by its name."""
+    """No time is a client's own: what is passed is a duration, or what the server itself told."""
     for arg in parse(TEXTS[name]).args:
-        assert arg in {"token", "leader", "doubtful"} or arg.endswith("_ms"), arg
+        assert arg in NO_TIMES or re.search("_ms$|^arrival_us$", arg), arg
     assert "os." not in TEXTS[name]
 
 
@@ -141,6 +144,18 @@ return {'granted', lease}
         pytest.param(
             "return {'gone'}", "return {}", "'gone' is listed and never said", id="old tag"
         ),
+        pytest.param(
+            "local token",
+            "walk(KEYS, 3)\nlocal token",
+            "the loop begins at KEYS[3], seat+ at KEYS[2]",
+            id="loop elsewhere",
+        ),
+        pytest.param(
+            "local token",
+            "walk(KEYS)\nlocal token",
+            "KEYS is passed on without where to begin",
+            id="all keys",
+        ),
     ],
 )
 def test_the_check_of_headers_sees_a_drift(old: str, new: str, complaint: str | None) -> None:
@@ -151,6 +166,15 @@ def test_the_check_of_headers_sees_a_drift(old: str, new: str, complaint: str | 
         assert found == []
     else:
         assert complaint in found
+
+
+def test_a_header_says_what_may_be_missing() -> None:
+    """Brackets around the end of ARGV; a long line of answers goes on in the next one."""
+    text = GOOD.replace("lease_ms\n", "[lease_ms [keep_ms]]\n", 1)
+    header = parse(text.replace("or {'gone'}", "or\n--   {'gone'}"))
+    assert (header.args, header.needed) == (("token", "lease_ms", "keep_ms"), 1)
+    assert parse(GOOD).needed == 2
+    assert header.answers == {"granted": 2, "gone": 1}
 
 
 @pytest.mark.parametrize("line", ["KEYS", "ARGV", "Returns"])
@@ -171,7 +195,7 @@ def check_keys(run: Run, election: str, seats: int) -> None:
     for name in header.keys:
         if name == "seat+":
             expected += [f"{root}seat:{number}" for number in range(seats)]
-        elif name == "seat":
+        elif name in {"seat", "mine"}:
             assert run.keys[len(expected)].startswith(f"{root}seat:")
             expected.append(run.keys[len(expected)])
         else:
@@ -180,8 +204,10 @@ def check_keys(run: Run, election: str, seats: int) -> None:
 
 
 def check_args(run: Run, meant: dict[str, str]) -> None:
-    """The arguments are those that the header names, in its order."""
-    assert run.args == tuple(meant[name] for name in parse(TEXTS[run.script]).args)
+    """The arguments are those that the header names, in its order, with all that are needed."""
+    header = parse(TEXTS[run.script])
+    assert len(run.args) >= header.needed
+    assert run.args == tuple(meant[name] for name in header.args[: len(run.args)])
 
 
 async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench) -> None:
@@ -202,15 +228,16 @@ async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench
     meant: list[tuple[str, dict[str, str]]] = [
         ("acquire", {"lease_ms": "12345"}),
         ("extend", {"duration_ms": "23456"}),
-        ("release", {"keep_ms": "1500", "doubtful": "0"}),
-        ("release", {"keep_ms": "0", "doubtful": "1"}),
-        ("leave", {}),
+        ("release", {"keep_ms": "1500", "doubtful": "0", "restore": "0"}),
+        ("release", {"keep_ms": "0", "doubtful": "1", "restore": "0"}),
+        ("leave", {"place": '""'}),
         ("state", {}),
     ]
     assert [run.script for run in runs] == [script for script, _ in meant]
     for run, (_, values) in zip(runs, meant, strict=True):
         check_keys(run, "job", 3)
-        check_args(run, {"token": a.token, "leader": a.leader_id, **values})
+        known = {"token": a.token, "leader": a.leader_id, "grace_ms": "1000"}
+        check_args(run, {**known, **values})
 
 
 # -- what they answer ------------------------------------------------------------------------
@@ -218,32 +245,46 @@ async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench
 
 def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
     """Every script is brought to give each of its answers, and no other, with all elements."""
-    fence, gone, *seats = (key("job", name) for name in ("fence", "gone", "seat:0", "seat:1"))
+    fence, gone, queue, alive, tick = (key("job", name) for name in LINE)
+    line, seats = [fence, gone, queue, alive, tick], [key("job", "seat:0"), key("job", "seat:1")]
 
-    def run(name: str, keys: list[str], *args: str | int) -> list[Any]:
+    def run(name: str, keys: list[str], *args: str | int) -> tuple[str, list[Any]]:
         answer: list[Any] = server.cli("EVAL", SCRIPTS[name].text, len(keys), *keys, *args)
-        return answer
+        return name, answer
 
+    def acquire(token: str, *args: str | int, keys: list[str] = seats) -> tuple[str, list[Any]]:
+        return run("acquire", [*line, *keys], token, f"leader-{token}", 30000, 1000, *args)
+
+    now = int(server.cli("TIME")[0]) * 1000
+    always, never = (now - 60_000, now + 600_000), (0, 1)
     heard = [
-        ("acquire", run("acquire", [fence, gone, *seats], "a", "leader-a", 30000)),
-        ("acquire", run("acquire", [fence, gone, *seats], "a", "leader-a", 30000)),
-        ("acquire", run("acquire", [fence, gone, seats[0]], "b", "leader-b", 30000)),
-        ("extend", run("extend", [fence, seats[0]], "a", 30000)),
-        ("extend", run("extend", [fence, seats[0]], "b", 30000)),
-        ("extend", run("extend", [fence, seats[1]], "b", 30000)),
-        ("state", run("state", seats)),
-        ("release", run("release", [gone, seats[0]], "b", 0, 0)),
-        ("release", run("release", [gone, seats[0]], "a", 0, 0)),
-        ("release", run("release", [gone, seats[0]], "a", 0, 0)),
-        ("leave", run("leave", [gone, *seats], "a")),
-        ("acquire", run("acquire", [fence, gone, *seats], "a", "leader-a", 30000)),
+        acquire("a", "", 0, 0, *always),
+        acquire("a"),
+        acquire("b", keys=seats[:1]),
+        acquire("b", "", 0, 0, *always),
+        acquire("b", "", 0, 0, *never),
+        acquire("b", "1:p:1", 0, 30_000, keys=seats[:1]),
+        run("touch", [fence, queue, alive, *seats], "p", "1:p:1", 30_000, 1000, 1),
+        run("extend", [fence, seats[0]], "a", 30000),
+        run("extend", [fence, seats[0]], "b", 30000),
+        run("extend", [fence, seats[1]], "b", 30000),
+        run("step_down", seats, ""),
+        run("state", [queue, *seats]),
+        run("release", [*line, seats[0], *seats], "b", 0, 0, 1000, 0),
+        run("release", [*line, seats[0], *seats], "a", 0, 0, 1000, 1),
+        run("release", [*line, seats[0], *seats], "a", 0, 0, 1000, 0),
+        run("leave", [*line, *seats], "a", "", 1000),
+        acquire("a"),
     ]
     tags: dict[str, set[str]] = {name: set() for name in NAMES}
     for name, answer in heard:
         header = parse(TEXTS[name])
         if name == "state":
-            (listed,) = re.findall(r"^\{\{([\w, ]+)\}, \.\.\.\}$", header.returns)
-            assert [len(seat) for seat in answer] == [len(listed.split(", "))]
+            (listed,) = re.findall(r"^\{waiting, \{([\w, ]+)\}, \.\.\.\}$", header.returns)
+            assert answer[0] == 1
+            assert [len(seat) for seat in answer[1:]] == [len(listed.split(", "))]
+        elif name == "touch":
+            assert len(answer) == len(header.returns.split(", "))
         else:
             assert header.answers[answer[0]] == len(answer)
             tags[name].add(answer[0])

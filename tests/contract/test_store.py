@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from contract.bench import BUDGET, LEASE, Bench, claim
+from contract.bench import BUDGET, LEASE, Bench, claim, holder_of
 from incumbent import clock
 from incumbent.stores.base import Busy, Extended, Grant, Store
 from kit.waiting import wait_until
@@ -37,13 +37,12 @@ async def test_a_taken_seat_is_refused_with_its_holder(bench: Bench) -> None:
     """Contention is an answer that tells who leads, since when and for how long."""
     grant = await bench.elect(claim("job", "a"))
     answer = await bench.store.acquire(claim("job", "b"), BUDGET)
-    assert isinstance(answer, Busy)
-    assert answer.holder.leader_id == "leader-a"
-    assert answer.holder.seat == 0
-    assert answer.holder.fence == grant.fence
-    assert abs(answer.holder.since - grant.since).total_seconds() < 0.001
-    assert LEASE - NEAR < answer.holder.remaining <= LEASE + ROUNDING
-    assert answer.holder.retained is False
+    assert holder_of(answer).leader_id == "leader-a"
+    assert holder_of(answer).seat == 0
+    assert holder_of(answer).fence == grant.fence
+    assert abs(holder_of(answer).since - grant.since).total_seconds() < 0.001
+    assert LEASE - NEAR < holder_of(answer).remaining <= LEASE + ROUNDING
+    assert holder_of(answer).retained is False
 
 
 async def test_p5_a_claim_that_is_repeated_gets_the_same_grant(bench: Bench) -> None:
@@ -101,7 +100,7 @@ async def test_p1_of_many_at_once_one_is_elected(bench: Bench) -> None:
         *(bench.store.acquire(claim("job", str(number)), BUDGET) for number in range(50))
     )
     (winner,) = [answer for answer in answers if isinstance(answer, Grant)]
-    told = {answer.holder.fence for answer in answers if isinstance(answer, Busy)}
+    told = {holder_of(answer).fence for answer in answers if isinstance(answer, Busy)}
     assert told == {winner.fence}
 
 
@@ -119,8 +118,7 @@ async def test_a_lease_runs_out_by_itself(bench: Bench) -> None:
     began = clock.now()
     await bench.elect(claim("job", "a", lease_time=0.25))
     answer = await bench.store.acquire(claim("job", "b"), BUDGET)
-    assert isinstance(answer, Busy)
-    assert 0 < answer.holder.remaining <= 0.25 + ROUNDING
+    assert 0 < holder_of(answer).remaining <= 0.25 + ROUNDING
 
     async def elected() -> bool:
         return isinstance(await bench.store.acquire(claim("job", "b"), BUDGET), Grant)
@@ -198,8 +196,7 @@ async def test_electors_of_different_sizes_share_an_election(bench: Bench) -> No
     assert len(await bench.leaders("job", 2)) == 2
     assert len(await bench.leaders("job", 5)) == 3
     small = await bench.store.acquire(claim("job", "d", seats=2), BUDGET)
-    assert isinstance(small, Busy)
-    assert small.holder.seat in {0, 1}
+    assert holder_of(small).seat in {0, 1}
     assert (await bench.elect(claim("job", "e", seats=5))).seat == 3
 
 
@@ -223,10 +220,9 @@ async def test_busy_tells_of_the_seat_that_frees_first(bench: Bench, soonest: in
         lease = 10 if number == soonest else 20 + number
         await bench.elect(claim("job", who, seats=3, lease_time=lease))
     answer = await bench.store.acquire(claim("job", "d", seats=3), BUDGET)
-    assert isinstance(answer, Busy)
-    assert answer.holder.seat == soonest
-    assert answer.holder.leader_id == f"leader-{'abc'[soonest]}"
-    assert 10 - NEAR < answer.holder.remaining <= 10 + ROUNDING
+    assert holder_of(answer).seat == soonest
+    assert holder_of(answer).leader_id == f"leader-{'abc'[soonest]}"
+    assert 10 - NEAR < holder_of(answer).remaining <= 10 + ROUNDING
 
 
 # -- extend ----------------------------------------------------------------------------------
@@ -345,9 +341,8 @@ async def test_case_83_a_kept_seat_stays_taken_by_nobody(bench: Bench) -> None:
     assert (info.leader_id, info.seat, info.fence) == ("leader-a", 0, grant.fence)
     assert 10 - NEAR < info.remaining <= 10 + ROUNDING
     answer = await bench.store.acquire(claim("job", "b"), BUDGET)
-    assert isinstance(answer, Busy)
-    assert answer.holder.retained is True
-    assert 10 - NEAR < answer.holder.remaining <= 10 + ROUNDING
+    assert holder_of(answer).retained is True
+    assert 10 - NEAR < holder_of(answer).remaining <= 10 + ROUNDING
 
 
 async def test_the_old_token_is_worth_nothing_on_a_kept_seat(bench: Bench) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import math
 import os
 import random
+from functools import partial
 from typing import Final, NamedTuple
 
 from incumbent import clock, events
@@ -17,17 +18,12 @@ from incumbent.engine.office import Office
 from incumbent.engine.term import Term
 from incumbent.options import LeaderOptions
 from incumbent.results import LossReason, Skipped
-from incumbent.stores.base import Budget, Busy, Claim, Grant
+from incumbent.shield import finish
+from incumbent.stores.base import Budget, Busy, Claim, Grant, Place
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
 """Seconds between attempts that fail: the first, and the most after doubling."""
-
-LOOK_AGAIN: Final = (0.05, 0.15)
-"""Seconds between two looks at a taken seat, at random."""
-
-SOON: Final = 0.002
-"""Seconds after a lease has run out on the server at which it is worth trying."""
 
 
 class Verdict(NamedTuple):
@@ -44,6 +40,7 @@ class Candidacy:
     __slots__ = (
         "_lease",
         "_office",
+        "_place",
         "_term",
         "election",
         "leader_id",
@@ -70,6 +67,7 @@ class Candidacy:
         self._office = office
         self._term: Term | None = None
         self._lease: Lease | None = None
+        self._place: Place | None = None
 
     @property
     def elected(self) -> bool:
@@ -80,30 +78,69 @@ class Candidacy:
         """Stand for the seat, for `wait_time` at most."""
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
-        options, store = self.options, self._office.store
-        give_up_at = math.inf if options.wait_time is None else clock.now() + options.wait_time
-        budget = Budget.of_two(options.request_timeout)
-        failures = 0
+        wait = self.options.wait_time
+        give_up_at = math.inf if wait is None else clock.now() + wait
+        try:
+            return await self._stand(give_up_at)
+        except BaseException:
+            if self._place is not None:
+                try:
+                    await finish(partial(self._place.leave, self._budget(clock.now())))
+                finally:
+                    self._place.close()
+            raise
+        finally:
+            self._place = None
+
+    async def _stand(self, give_up_at: float) -> Lease | Skipped:
+        """Try once, then stand in line: ask when called, and once more when the time is up."""
+        store = self._office.store
+        claim, failures = self._claim(), 0
         while True:
-            claim = self._claim()
+            last = clock.now() >= give_up_at
             try:
-                answer = await store.acquire(claim, budget)
+                answer = await store.acquire(
+                    claim, self._budget(give_up_at), self._place, last=last
+                )
             except Exception as error:
-                failures += 1
+                claim, failures = self._claim(), failures + 1
                 pause = pause_after(
                     failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
                 )
                 if not store.passing(error) or clock.now() + pause >= give_up_at:
                     raise
                 self._tell_delay(error, pause)
+                await self._pause(clock.now() + pause)
+                continue
+            if isinstance(answer, Grant):
+                return self._take(claim, answer)
+            # In line the end is the last request's answer: it has left the line as well.
+            if last or (self._place is None and clock.now() >= give_up_at):
+                return self._skip(answer)
+            if answer.spent:
+                claim = self._claim()
+            failures = 0
+            if self._place is None:
+                self._place = await store.stand(claim, self._until(give_up_at))
             else:
-                if isinstance(answer, Grant):
-                    return self._take(claim, answer)
-                if clock.now() >= give_up_at:
-                    return self._skip(answer)
-                failures = 0
-                pause = min(answer.holder.remaining + SOON, random.uniform(*LOOK_AGAIN))
-            await asyncio.sleep(min(pause, max(0.0, give_up_at - clock.now())))
+                await self._place.called(give_up_at)
+
+    async def _pause(self, until: float) -> None:
+        """Wait after an error; who stands in line all the same is not called in vain."""
+        if self._place is not None:
+            await self._place.called(until)
+        else:
+            await asyncio.sleep(until - clock.now())
+
+    def _budget(self, give_up_at: float) -> Budget:
+        """The time of two requests, and not more than that beyond the time to give up."""
+        total, each = Budget.of_two(self.options.request_timeout)
+        return Budget(min(total, max(0.0, give_up_at + total - clock.now())), each)
+
+    def _until(self, give_up_at: float) -> Budget:
+        """The time of one request, or less if the time to give up comes before."""
+        each = self.options.request_timeout
+        return Budget(min(each, max(0.0, give_up_at - clock.now())), each)
 
     async def leave(self, error: BaseException | None) -> Verdict:
         """The action has ended, with `error` or without: end the term."""

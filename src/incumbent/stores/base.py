@@ -53,9 +53,12 @@ class Grant(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """Every seat is taken; `holder` has the one that will be free first."""
+    """No seat is to be had now."""
 
-    holder: LeaderInfo
+    holder: LeaderInfo | None
+    """Who has the seat that will be free first; None when those that are free are due to others."""
+    spent: bool = False
+    """True when the claim had to be given up on the way: the next request needs a new one."""
 
 
 class Extended(NamedTuple):
@@ -72,16 +75,54 @@ Released: TypeAlias = Literal["released", "taken", "gone"]
 """What became of a release; one that was sent again and then found nothing was successful."""
 
 
+class Place(Protocol):
+    """A place in the line of one election, kept from the first request to the last.
+
+    It is given up by a grant, by a last request, or by `leave`: always one of the three.
+    """
+
+    async def called(self, until: float) -> None:
+        """Return when it is worth asking again, or when `incumbent.clock` says `until`.
+
+        What happened since the last request was sent is not missed: then it returns at once.
+        """
+        ...
+
+    async def leave(self, budget: Budget) -> None:
+        """Leave the line; what was due to the leaver goes to the next. Idempotent, and quiet."""
+        ...
+
+    def close(self) -> None:
+        """Forget the place here, without a word to the server."""
+        ...
+
+
 @runtime_checkable
 class Store(Protocol):
-    """Seats of elections with one holder each, and the one clock that says when they are free."""
+    """Seats of elections with one holder each, and the one clock that says when they are free.
 
-    async def acquire(self, claim: Claim, budget: Budget) -> Grant | Busy:
-        """Take the lowest free seat, or learn that it is already the claim's.
+    Those who wait for a seat stand in line: first come, first served.
+    """
+
+    async def acquire(
+        self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
+    ) -> Grant | Busy:
+        """Take the seat that is due to the claim, or learn that one is already the claim's.
+
+        Without a `place` that is the lowest free seat which nobody in line is waiting for. With one
+        the claim stands in line from this request on; the `last` one takes a seat or leaves.
 
         A grant that arrives too late to be of use counts as an overdue answer, and is raised as
         such. When this raises, or is cancelled, nothing of the claim is left behind, as far as the
-        server can be reached.
+        server can be reached; a place keeps its rank, should it be used again.
+        """
+        ...
+
+    async def stand(self, claim: Claim, budget: Budget) -> Place:
+        """A place for `claim`, which is in line from its first request on.
+
+        Returns when a call would be heard, or is known not to be: then time has to do it. Raises
+        nothing but a cancellation.
         """
         ...
 

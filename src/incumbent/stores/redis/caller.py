@@ -12,6 +12,7 @@ from typing import Final
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
+from redis.asyncio.connection import ConnectionPool
 
 from incumbent import clock
 from incumbent.backoff import pause_after
@@ -57,7 +58,7 @@ class Caller:
     """The way to the server of `client`: one wire per event loop and process."""
 
     def __init__(self, client: Redis) -> None:
-        self._pool = client.connection_pool
+        self._pool: ConnectionPool = client.connection_pool
         self._pid = os.getpid()
         self._wire: Wire | None = None
         self._retired: list[Wire] = []
@@ -111,6 +112,12 @@ class Caller:
                     # A last try that is cut short must not hide what was said before.
                     raise said or error from None
                 await asyncio.sleep(pause)
+
+    async def pool(self) -> ConnectionPool:
+        """The pool that connections are to be taken from, in this process."""
+        if not self._at_home():
+            await self._come_home()
+        return self._pool
 
     async def aclose(self) -> None:
         """Give the connection back; a call that is still to come opens one for itself."""

@@ -15,10 +15,23 @@ from incumbent import clock
 from incumbent.lease import valid_until
 from incumbent.results import LeaderInfo, LeaderState
 from incumbent.shield import finish
-from incumbent.stores.base import Budget, Busy, Claim, Extended, Grant, NotYours, Released, instant
+from incumbent.stores.base import (
+    Budget,
+    Busy,
+    Claim,
+    Extended,
+    Grant,
+    NotYours,
+    Place,
+    Released,
+    instant,
+)
 from incumbent.stores.redis import faults, scripts
 from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import keys_of
+from incumbent.stores.redis.line import ServerPlace
+from incumbent.stores.redis.lines import GRACE_MS, Lines
+from incumbent.stores.redis.wire import Reply
 
 Client: TypeAlias = Redis
 """The clients that an elector can be given."""
@@ -31,13 +44,21 @@ class RedisStore:
         _check(client)
         self._prefix = prefix
         self._caller = Caller(client)
+        self._lines: Lines | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} prefix={self._prefix!r}>"
 
-    async def acquire(self, claim: Claim, budget: Budget) -> Grant | Busy:
+    async def acquire(
+        self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
+    ) -> Grant | Busy:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        args = (claim.token.encode(), claim.leader_id.encode(), _ms(claim.lease_time))
+        args = [claim.token.encode(), claim.leader_id.encode(), _ms(claim.lease_time), GRACE_MS]
+        mine = _ours(place)
+        if mine is not None:
+            mine.asking()
+            stale = b"0" if last else _ms(mine.stale_after)
+            args += mine.name, b"%d" % mine.arrival, stale
         call = Call()
         # A quarter of the time is kept for the clean-up, so that both together stay within the
         # budget.
@@ -48,20 +69,51 @@ class RedisStore:
         try:
             reply = await self._caller.run(scripts.ACQUIRE, keys.acquire, args, trying, call)
             if reply[0] == b"granted":
-                return _grant(claim, reply, call)
+                grant = _grant(claim, reply, call)
+                if mine is not None:
+                    mine.close()
+                return grant
         except BaseException as error:
             # Whatever was read by somebody, only what was refused to *us* is known to be nothing.
             refused = isinstance(error, redis_errors.ResponseError) and not call.doubtful
             if call.sent and not refused:
-                await finish(partial(self._leave_quietly, claim, cleaning))
+                await finish(partial(self._leave_quietly, claim, cleaning, mine))
             raise
         if reply[0] == b"busy":
-            if call.doubtful:  # a copy that arrives when the seat is free must not take it
-                await finish(partial(self._leave_quietly, claim, cleaning))
-            return Busy(_info(reply[1:]))
+            return await self._refused(claim, reply, call, cleaning, mine, last=last)
         raise redis_errors.ResponseError(
             f"a claim of election {claim.election!r} was given up and then used again"
         )
+
+    async def _refused(
+        self,
+        claim: Claim,
+        reply: Reply,
+        call: Call,
+        cleaning: Budget,
+        mine: ServerPlace | None,
+        *,
+        last: bool,
+    ) -> Busy:
+        if call.doubtful:  # a copy that arrives when the seat is free must not take it
+            leaving = mine if last else None
+            await finish(partial(self._leave_quietly, claim, cleaning, leaving))
+        if mine is not None:
+            mine.refused(arrival=int(reply[7]), soonest=int(reply[5]) / 1000)
+            if last:
+                mine.close()
+            elif call.doubtful:
+                mine.call()  # such a copy may have taken it already, and with it the place
+        return Busy(_info(reply[1:7]) if int(reply[1]) >= 0 else None, spent=call.doubtful)
+
+    async def stand(self, claim: Claim, budget: Budget) -> Place:
+        lines = self._lines
+        if lines is None or not lines.at_home:
+            self._lines = Lines(self._caller, self._prefix, await self._caller.pool())
+            if lines is not None:
+                await lines.forsake()
+            lines = self._lines
+        return await lines.stand(claim, min(budget))
 
     async def extend(
         self, claim: Claim, seat: int, duration: float, budget: Budget
@@ -77,7 +129,8 @@ class RedisStore:
     async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         call = Call()
-        args = (claim.token.encode(), _ms(keep), b"1" if grant.doubtful else b"0")
+        doubtful = b"1" if grant.doubtful else b"0"
+        args = (claim.token.encode(), _ms(keep), doubtful, GRACE_MS, b"0")
         reply = await self._caller.run(
             scripts.RELEASE, keys.release[grant.seat], args, budget, call
         )
@@ -86,24 +139,44 @@ class RedisStore:
         return "taken" if reply[0] == b"taken" else "gone"
 
     async def leave(self, claim: Claim, budget: Budget) -> None:
-        keys = keys_of(self._prefix, claim.election, claim.seats)
-        await self._caller.run(scripts.LEAVE, keys.leave, (claim.token.encode(),), budget)
+        await self._leave(claim, budget, b"")
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
         keys = keys_of(self._prefix, election, seats)
         reply = await self._caller.run(scripts.STATE, keys.state, (), budget)
-        return LeaderState(election, tuple(_info(seat) for seat in reply))
+        return LeaderState(election, tuple(_info(seat) for seat in reply[1:]), int(reply[0]))
 
     def passing(self, error: Exception) -> bool:
         return faults.passing(error)
 
     async def aclose(self) -> None:
-        await self._caller.aclose()
+        lines = self._lines
+        try:
+            if lines is not None:
+                await (lines.aclose() if lines.at_home else lines.forsake())
+        finally:
+            await self._caller.aclose()
 
-    async def _leave_quietly(self, claim: Claim, budget: Budget) -> None:
-        # The claim's own error is on its way; what was taken frees itself after the lease time.
+    async def _leave(self, claim: Claim, budget: Budget, place: bytes) -> None:
+        keys = keys_of(self._prefix, claim.election, claim.seats)
+        args = (claim.token.encode(), place, GRACE_MS)
+        await self._caller.run(scripts.LEAVE, keys.leave, args, budget)
+
+    async def _leave_quietly(
+        self, claim: Claim, budget: Budget, place: ServerPlace | None = None
+    ) -> None:
+        # The claim's own error is on its way; what was taken frees itself after the lease time, and
+        # a place is dropped when its process is silent, or lets a wake-up pass.
         with suppress(Exception):
-            await self.leave(claim, budget)
+            await self._leave(claim, budget, b"" if place is None else place.name)
+        if place is not None:
+            place.standing = False
+
+
+def _ours(place: Place | None) -> ServerPlace | None:
+    if place is None or isinstance(place, ServerPlace):
+        return place
+    raise TypeError(f"a place of another store: {place!r}")
 
 
 def _grant(claim: Claim, reply: Sequence[Any], call: Call) -> Grant:

@@ -28,11 +28,16 @@ class TermEvent(Event):
     fence: int
 
 
-class TermNames(TypedDict):
-    """What every event of one term has in common."""
+class Names(TypedDict):
+    """What every event of one candidate has in common."""
 
     election: str
     leader_id: str
+
+
+class TermNames(Names):
+    """What every event of one term has in common."""
+
     seat: int
     fence: int
 

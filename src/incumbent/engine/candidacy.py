@@ -70,6 +70,11 @@ class Candidacy:
         self._place: Place | None = None
 
     @property
+    def names(self) -> events.Names:
+        """What every event of this candidate says."""
+        return {"election": self.election, "leader_id": self.leader_id}
+
+    @property
     def elected(self) -> bool:
         """Whether there is a term to leave."""
         return self._term is not None
@@ -94,14 +99,12 @@ class Candidacy:
 
     async def _stand(self, give_up_at: float) -> Lease | Skipped:
         """Try once, then stand in line: ask when called, and once more when the time is up."""
-        store = self._office.store
+        store, budget = self._office.store, Budget.of_two(self.options.request_timeout)
         claim, failures = self._claim(), 0
         while True:
             last = clock.now() >= give_up_at
             try:
-                answer = await store.acquire(
-                    claim, self._budget(give_up_at), self._place, last=last
-                )
+                answer = await store.acquire(claim, budget, self._place, last=last)
             except Exception as error:
                 claim, failures = self._claim(), failures + 1
                 pause = pause_after(
@@ -111,6 +114,7 @@ class Candidacy:
                     raise
                 self._tell_delay(error, pause)
                 await self._pause(clock.now() + pause)
+                budget = self._budget(give_up_at)
                 continue
             if isinstance(answer, Grant):
                 return self._take(claim, answer)
@@ -124,6 +128,7 @@ class Candidacy:
                 self._place = await store.stand(claim, self._until(give_up_at))
             else:
                 await self._place.called(give_up_at)
+            budget = self._budget(give_up_at)
 
     async def _pause(self, until: float) -> None:
         """Wait after an error; who stands in line all the same is not called in vain."""
@@ -151,7 +156,7 @@ class Candidacy:
         stopped = term.disarm() and isinstance(error, asyncio.CancelledError)
         handle.drop(lease)
         if isinstance(error, Exception):
-            self._office.tell(events.ActionRaised, **term.names, error=error)
+            self._office.tell(events.ActionRaised, term, error=error)
         await term.close()
         return Verdict(term.loss_reason, stopped)
 
@@ -173,20 +178,8 @@ class Candidacy:
         return self._lease
 
     def _skip(self, answer: Busy) -> Skipped:
-        self._office.tell(
-            events.AttemptSkipped,
-            election=self.election,
-            leader_id=self.leader_id,
-            reason="held",
-            holder=answer.holder,
-        )
+        self._office.tell(events.AttemptSkipped, self, reason="held", holder=answer.holder)
         return Skipped("held", answer.holder)
 
     def _tell_delay(self, error: Exception, pause: float) -> None:
-        self._office.tell(
-            events.AttemptDelayed,
-            election=self.election,
-            leader_id=self.leader_id,
-            error=error,
-            retry_in=pause,
-        )
+        self._office.tell(events.AttemptDelayed, self, error=error, retry_in=pause)

@@ -7,13 +7,23 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Iterable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from incumbent.engine.alarms import Alarms
-from incumbent.events import Event, Hook
+from incumbent.events import Event, Hook, Names
 from incumbent.stores.base import Store
 
 _log: Final = logging.getLogger("incumbent")
+
+
+class Named(Protocol):
+    """Who an event is about."""
+
+    @property
+    def names(self) -> Names:
+        """What every event about it says."""
+        ...
+
 
 TermT = TypeVar("TermT")
 
@@ -35,7 +45,7 @@ class Office(Generic[TermT]):
         self._owns_store = owns_store
         self._alarms: Alarms | None = None
 
-    def tell(self, kind: type[Event], /, **details: Any) -> None:
+    def tell(self, kind: type[Event], who: Named, /, **details: Any) -> None:
         """Tell every hook that wants to hear such events; nobody is disturbed by what it raises.
 
         Made only if somebody listens: to make two events takes as much time as to send a request.
@@ -44,7 +54,7 @@ class Office(Generic[TermT]):
         for hook, wants in self._hooks:
             try:
                 if wants is None or wants(kind):
-                    event = event or kind(**details)
+                    event = event or kind(**who.names, **details)
                     hook(event)
             except (Exception, asyncio.CancelledError):  # noqa: BLE001 - a hook may fail in any way
                 _log.exception("a hook failed on %s", kind.__name__)

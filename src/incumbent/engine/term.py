@@ -10,7 +10,6 @@ import os
 import random
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any
 
 import anyio
 
@@ -76,7 +75,7 @@ class Term:
         self._over: asyncio.Future[None] | None = None  # made when somebody else waits for the end
         self._ending: events.Ending = "lost"
         office.open(self)
-        self._tell(events.TermStarted)
+        office.tell(events.TermStarted, self)
         self._alarms.set(self, self._machine.expected)  # nothing can be due yet
 
     @property
@@ -202,7 +201,7 @@ class Term:
             answer = await self._office.store.release(self.claim, self.grant, keep, budget)
         except Exception as error:  # noqa: BLE001 - no failed release replaces the outcome
             self._ending = "unknown"
-            self._tell(events.ReleaseFailed, error=error)
+            self._office.tell(events.ReleaseFailed, self, error=error)
             return
         if repeated:
             answer = "released"  # the first may have done it, so that "not yours" tells nothing
@@ -212,8 +211,9 @@ class Term:
 
     def _end(self) -> None:
         self._office.close(self)
-        self._tell(
+        self._office.tell(
             events.TermEnded,
+            self,
             ending=self._ending,
             duration=clock.now() - self.grant.sent_at,
         )
@@ -244,7 +244,9 @@ class Term:
             except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
                 self._machine.failed(clock.now(), random.random())
                 if self.held:
-                    self._tell(events.RenewalDelayed, error=error, remaining=self.remaining)
+                    self._office.tell(
+                        events.RenewalDelayed, self, error=error, remaining=self.remaining
+                    )
                 self.wake()
             else:
                 self._hear(answer)
@@ -256,7 +258,7 @@ class Term:
         if isinstance(answer, Extended):
             self._machine.confirmed(answer.sent_at, answer.ttl)
             if self.held:
-                self._tell(events.TermRenewed, remaining=self.remaining)
+                self._office.tell(events.TermRenewed, self, remaining=self.remaining)
             self.wake()
         elif self._machine.refused():
             self._may_be_ours = False
@@ -284,7 +286,7 @@ class Term:
             self._lost.set()
         if self._options.on_loss == "cancel":
             self._guard.cancel()
-        self._tell(events.TermLost, reason=reason)
+        self._office.tell(events.TermLost, self, reason=reason)
 
     @property
     def names(self) -> events.TermNames:
@@ -295,6 +297,3 @@ class Term:
             "seat": self.grant.seat,
             "fence": self.grant.fence,
         }
-
-    def _tell(self, kind: type[events.TermEvent], **details: Any) -> None:
-        self._office.tell(kind, **self.names, **details)

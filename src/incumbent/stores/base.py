@@ -5,6 +5,7 @@ trouble is the store's own exception.
 """
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from incumbent.results import LeaderInfo, LeaderState
@@ -18,10 +19,11 @@ class Budget(NamedTuple):
     each: float
     """One request, until its answer is overdue."""
 
-    @classmethod
-    def of_two(cls, request_timeout: float) -> "Budget":
+    @staticmethod
+    @lru_cache(maxsize=128)
+    def of_two(request_timeout: float) -> "Budget":
         """The time of two requests: what is asked once may be asked once more."""
-        return cls(2 * request_timeout, request_timeout)
+        return Budget(2 * request_timeout, request_timeout)
 
 
 class Claim(NamedTuple):

@@ -33,25 +33,34 @@ MOST_RETIRED: Final = 5
 class Call:
     """What became of the requests of one call, each sent once."""
 
-    __slots__ = ("requests",)
+    __slots__ = ("_earlier", "_last")
 
     def __init__(self) -> None:
-        self.requests: list[Request] = []
+        self._last: Request | None = None
+        self._earlier: tuple[Request, ...] = ()  # hardly ever any
+
+    def add(self, request: Request) -> None:
+        """`request` is about to be sent."""
+        if self._last is not None:
+            self._earlier += (self._last,)
+        self._last = request
 
     @property
     def sent_at(self) -> float:
         """When the last one was sent, which is the one that was answered; 0 if none was."""
-        return self.requests[-1].sent_at if self.requests else 0.0
+        return self._last.sent_at if self._last is not None else 0.0
 
     @property
     def sent(self) -> bool:
         """Whether any of them may have reached the server."""
-        return any(request.sent_at for request in self.requests)
+        return self.sent_at > 0 or any(request.sent_at for request in self._earlier)
 
     @property
     def doubtful(self) -> bool:
         """Whether any of them had no answer, so that it may yet arrive."""
-        return any(request.unanswered for request in self.requests)
+        if self._last is None:
+            return False
+        return self._last.unanswered or any(request.unanswered for request in self._earlier)
 
 
 class Caller:
@@ -78,20 +87,19 @@ class Caller:
         `call` tells afterwards, also after an error, what was sent.
         """
         call = call or Call()
-        deadline = clock.now() + budget.total
+        within, deadline = min(budget), clock.now() + budget.total
         command = script.command(keys, args)
         said: redis_errors.RedisError | None = None
         failures = 0
         while True:
             try:
-                within = min(budget.each, deadline - clock.now())
                 if within <= 0:
                     raise redis_errors.TimeoutError("no time was left to ask the server")
                 wire = self._wire
                 if wire is None or wire.retired or not self._at_home():
                     wire = await self._new_wire()
                 request = Request(command)
-                call.requests.append(request)
+                call.add(request)
                 try:
                     return await wire.send(request, within)
                 finally:
@@ -112,6 +120,7 @@ class Caller:
                     # A last try that is cut short must not hide what was said before.
                     raise said or error from None
                 await asyncio.sleep(pause)
+            within = min(budget.each, deadline - clock.now())
 
     async def pool(self) -> ConnectionPool:
         """The pool that connections are to be taken from, in this process."""

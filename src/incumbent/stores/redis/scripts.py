@@ -4,6 +4,7 @@ Knows what a script is called, not what it does: that stands in the script's own
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import sha1
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -32,7 +33,10 @@ class Script:
     def command(self, keys: "PackedKeys", args: Sequence[bytes], *, by_text: bool = False) -> bytes:
         """By digest, which works if the server has it in its cache, or by text."""
         called = self._by_text if by_text or self.seldom else self._by_digest
-        return b"*%d\r\n%b%b%b" % (2 + keys.parts + len(args), called, keys.packed, pack(args))
+        parts = 2 + keys.parts + len(args)
+        # The first argument is a token or such, new each time; the others hardly ever change.
+        first, others = pack(args[:1]), _pack_once(tuple(args[1:]))
+        return b"*%d\r\n%b%b%b%b" % (parts, called, keys.packed, first, others)
 
 
 class PackedKeys(NamedTuple):
@@ -55,6 +59,11 @@ def pack(parts: Sequence[bytes]) -> bytes:
     Source: https://redis.io/docs/latest/develop/reference/protocol-spec/#arrays
     """
     return b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in parts])
+
+
+@lru_cache(maxsize=512)
+def _pack_once(parts: tuple[bytes, ...]) -> bytes:
+    return pack(parts)
 
 
 def _load(name: str, *, seldom: bool = False) -> Script:

@@ -5,7 +5,7 @@ Knows which keys and arguments a script takes, and what its answer means.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from redis import exceptions as redis_errors
@@ -60,12 +60,7 @@ class RedisStore:
             stale = b"0" if last else _ms(mine.stale_after)
             args += mine.name, b"%d" % mine.arrival, stale
         call = Call()
-        # A quarter of the time is kept for the clean-up, so that both together stay within the
-        # budget.
-        trying, cleaning = (
-            Budget(budget.total * 0.75, budget.each),
-            Budget(budget.total * 0.25, budget.total * 0.25),
-        )
+        trying, cleaning = _parts(budget)
         try:
             reply = await self._caller.run(scripts.ACQUIRE, keys.acquire, args, trying, call)
             if reply[0] == b"granted":
@@ -171,6 +166,13 @@ class RedisStore:
             await self._leave(claim, budget, b"" if place is None else place.name)
         if place is not None:
             place.standing = False
+
+
+@lru_cache(maxsize=128)
+def _parts(budget: Budget) -> tuple[Budget, Budget]:
+    """A quarter is kept for the clean-up, so that trying and cleaning stay within the budget."""
+    rest = budget.total * 0.25
+    return Budget(budget.total - rest, budget.each), Budget(rest, rest)
 
 
 def _ours(place: Place | None) -> ServerPlace | None:

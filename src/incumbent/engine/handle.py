@@ -8,9 +8,10 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Final
 
+from incumbent.durations import Duration, seconds
 from incumbent.engine.term import Term
 from incumbent.errors import LeadershipLostError
-from incumbent.options import MAX_LEASE_TIME, Duration, seconds
+from incumbent.options import MAX_LEASE_TIME
 from incumbent.results import LossReason
 
 _leases: Final[ContextVar[tuple["Lease", ...]]] = ContextVar("incumbent_leases", default=())

@@ -230,7 +230,7 @@ async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench
         ("extend", {"duration_ms": "23456"}),
         ("release", {"keep_ms": "1500", "doubtful": "0", "restore": "0"}),
         ("release", {"keep_ms": "0", "doubtful": "1", "restore": "0"}),
-        ("leave", {"place": '""'}),
+        ("leave", {"place": ""}),
         ("state", {}),
     ]
     assert [run.script for run in runs] == [script for script, _ in meant]

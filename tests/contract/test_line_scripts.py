@@ -833,7 +833,7 @@ def limited(line: Line) -> Iterator[Any]:
     clients: list[redis.Redis] = []
 
     def limit(*rules: str) -> None:
-        base = ("reset", "on", ">secret", "~incumbent:*", "&incumbent:*", "+@all")
+        base = ("reset", "on", ">secret", "~incumbent:*", "resetchannels", "&incumbent:*", "+@all")
         line.server.cli("ACL", "SETUSER", USER, *base, *rules)
         line.caller = redis.Redis(
             host=line.server.host,

@@ -75,7 +75,7 @@ if line then
 end
 
 if not seat then
-  if stale == 0 then
+  if place ~= '' and stale == 0 then
     line.forget(place)
   end
   local index, ttl = soonest(KEYS, 6, lease)

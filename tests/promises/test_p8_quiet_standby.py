@@ -42,6 +42,11 @@ class Crowd:
         if server is not None:
             await wait_until(lambda: len(in_line(server, "one")) == self._size, within=20)
 
+    async def has_elected(self, count: int) -> None:
+        """Wait until so many have been elected."""
+        await wait_until(lambda: len(self.elected) >= count, what=f"{count} elections")
+        assert len(self.elected) == count
+
     def go_on(self) -> None:
         """Let who leads give the seat back."""
         self._go_on.release()
@@ -94,7 +99,7 @@ async def test_p8_a_release_wakes_exactly_the_next(
             await asyncio.sleep(2 * line.FIRST_TOUCH[1])
             before = commands(own_server)
         for turn in range(20):
-            await wait_until(lambda turn=turn: len(crowd.elected) == turn + 1)
+            await crowd.has_elected(turn + 1)
             crowd.go_on()
         await wait_until(lambda: len(crowd.elected) == 21)
         # Twenty-one acquisitions and releases, and what a slow machine needs of touches.
@@ -144,7 +149,7 @@ async def test_p8_in_memory_a_release_wakes_exactly_the_next() -> None:
         state = await elector.state("one")
         assert state.waiting == 50
     for turn in range(50):
-        await wait_until(lambda turn=turn: len(crowd.elected) == turn + 1)
+        await crowd.has_elected(turn + 1)
         assert asked == 102 + turn
         crowd.go_on()
     await asyncio.gather(*crowd.tasks)
@@ -164,5 +169,6 @@ async def test_p8_an_expired_lease_is_found_by_one_timer(
         before = commands(own_server)
         assert not crowd.elected
         await wait_until(lambda: crowd.elected == [0], within=3)
-        assert commands(own_server) - before <= 3  # one more if the touch came a little early
+        # A touch, which is sent again as text, another if it came too early, and one request.
+        assert commands(own_server) - before <= 5
         await crowd.leave()

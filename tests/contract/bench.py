@@ -106,7 +106,7 @@ def _run(parts: str) -> Run:
         text = script.text.decode().replace("\n", "\\n")
         for head in (script.sha.decode(), text):
             if parts.startswith(head):
-                number, *rest = parts.removeprefix(head).split()
+                number, *rest = parts.removeprefix(head)[1:].split(" ")
                 count = int(number)
                 return Run(name, tuple(rest[:count]), tuple(rest[count:]))
     raise AssertionError(f"no script of ours: {parts[:200]}")

@@ -255,6 +255,10 @@ class Processes:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """All of them are gone."""
         for name in tuple(self._inboxes):
             self.die(name)
 

@@ -226,7 +226,7 @@ def inboxes() -> Iterator[dict[str, Processes]]:
     found: dict[str, Processes] = {}
     yield found
     for processes in found.values():
-        processes.__exit__()
+        processes.close()
 
 
 @settings(

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import tracemalloc
 from importlib.resources import files
 from itertools import groupby
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from contract import story
 from contract.bench import BUDGET, SCRIPTS, Bench, Run, Watch, claim, key
 from contract.headers import complaints, parse
+from incumbent.stores.redis.keys import keys_of
 from kit.servers import Server
 
 FOLDER = files("incumbent.stores.redis") / "lua"
@@ -187,6 +189,36 @@ def test_a_header_has_every_line(line: str) -> None:
 # -- who calls them --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_keys_are_packed_in_the_order_of_the_header(name: str) -> None:
+    """For every script, and every seat where it has one of its own; their number comes first."""
+    keys = keys_of("incumbent", "job", 3)
+    assert keys.root == b"incumbent:{job}:"
+    for seat in range(3):
+        packed = getattr(keys, name)
+        if name in {"extend", "release"}:
+            packed = packed[seat]
+        number, *names = re.findall(rb"\$\d+\r\n(.*?)\r\n", packed.packed)
+        expected: list[str] = []
+        for word in parse(TEXTS[name]).keys:
+            all_seats = [f"seat:{other}" for other in range(3)]
+            own = {"seat+": all_seats, "seat": [f"seat:{seat}"], "mine": [f"seat:{seat}"]}
+            expected += own.get(word, [word])
+        assert [name.decode() for name in names] == [key("job", word) for word in expected]
+        assert (int(number), packed.parts) == (len(names), len(names) + 1)
+
+
+def test_keys_of_many_seats_take_little_room() -> None:
+    """A release names all seats: its keys are not kept for each of a thousand seats."""
+    tracemalloc.start()
+    try:
+        keys = keys_of("incumbent", "large", 1024)
+        assert keys.release[1023].parts == 1 + 6 + 1024
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
 def check_keys(run: Run, election: str, seats: int) -> None:
     """The keys are those that the header names, in its order."""
     header = parse(TEXTS[run.script])
@@ -230,7 +262,7 @@ async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench
         ("extend", {"duration_ms": "23456"}),
         ("release", {"keep_ms": "1500", "doubtful": "0", "restore": "0"}),
         ("release", {"keep_ms": "0", "doubtful": "1", "restore": "0"}),
-        ("leave", {"place": '""'}),
+        ("leave", {"place": ""}),
         ("state", {}),
     ]
     assert [run.script for run in runs] == [script for script, _ in meant]

@@ -24,7 +24,7 @@ from incumbent import (
     current_lease,
 )
 from incumbent.events import Event
-from incumbent.stores.base import Budget, Busy, Claim, Grant, Place
+from incumbent.stores.base import Budget, Busy, Claim, Grant, Place, Ran
 from incumbent.stores.redis import RedisStore
 
 FRAMEWORKS = {"click", "rich", "fastapi", "starlette", "opentelemetry", "prometheus_client"}
@@ -177,7 +177,7 @@ class Recording(MemoryStore):
 
     async def acquire(
         self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
-    ) -> Grant | Busy:
+    ) -> Grant | Busy | Ran:
         """As ever."""
         self.tokens.add(claim.token)
         return await super().acquire(claim, budget, place, last=last)

@@ -45,10 +45,10 @@ class Ticks:
 def _zone(zone: str | tzinfo) -> tzinfo:
     if isinstance(zone, tzinfo):
         return zone
-    if not isinstance(zone, str):
-        kind = type(zone).__name__
-        raise TypeError(f"tz must be the name of a time zone or a tzinfo, not {kind}")
     try:
         return ZoneInfo(zone)
+    except TypeError:
+        kind = type(zone).__name__
+        raise TypeError(f"tz must be the name of a time zone or a tzinfo, not {kind}") from None
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError(f"tz must be the name of a time zone, not {zone!r}") from None

@@ -28,9 +28,9 @@ class OncePer:
 
     ::
 
-        OncePer(3600)                                       # each hour, counted from the epoch
-        OncePer("0 3 * * 1-5", tz="Europe/Berlin")          # from one tick to the next
-        OncePer("@daily", retry_failed=True)
+        OncePer(3600)  # each hour, counted from the epoch
+        OncePer("0 3 * * 1-5", tz="Europe/Berlin")  # from one tick to the next
+        OncePer("*/5 * * * *", retry_failed=True)
     """
 
     __slots__ = ("_length", "_ticks", "every", "retry_failed")

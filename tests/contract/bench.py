@@ -12,7 +12,7 @@ from typing import Any
 import redis
 
 from incumbent.results import LeaderInfo
-from incumbent.stores.base import Budget, Busy, Claim, Grant, Store
+from incumbent.stores.base import Budget, Busy, Claim, Grant, Ran, Store
 from incumbent.stores.memory import MemoryStore
 from incumbent.stores.redis import scripts
 from incumbent.stores.redis.scripts import Script
@@ -31,7 +31,7 @@ def claim(election: str, who: str = "a", *, seats: int = 1, lease_time: float = 
     return Claim(election, seats, f"token-of-{who}", f"leader-{who}", lease_time, 0.0)
 
 
-def holder_of(answer: Grant | Busy) -> LeaderInfo:
+def holder_of(answer: Grant | Busy | Ran) -> LeaderInfo:
     """Who has the seat that frees first; the answer has to be a refusal that says so."""
     assert isinstance(answer, Busy), answer
     assert answer.holder is not None

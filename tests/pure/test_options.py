@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from incumbent.options import DRIFT_SECONDS, DRIFT_SHARE, LeaderOptions, OptionChanges, seconds
+from incumbent.durations import seconds
+from incumbent.options import DRIFT_SECONDS, DRIFT_SHARE, LeaderOptions, OptionChanges
 
 DURATIONS = (
     "lease_time",

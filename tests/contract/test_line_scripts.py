@@ -500,6 +500,15 @@ def test_rule_5_the_last_try_leaves_the_line(line: Line, crowd: Processes, dropp
     assert set(line.content()) == {line.key("seat:0"), line.key("fence")}
 
 
+def test_rule_5_a_last_try_says_nothing_of_its_process(line: Line, crowd: Processes) -> None:
+    """A process that leaves at once is neither believed in nor given up."""
+    line.take(line.waiter())
+    (who,) = crowd.standing("a")
+    assert line.ask(crowd.waiter("b"), stale=0)[0] == "busy"
+    assert set(line.alive()) == {"p:a"}
+    assert line.places() == [who.place]
+
+
 def test_rule_5_a_last_try_does_not_pass_the_head(line: Line, crowd: Processes) -> None:
     """The free seat is due to the one before it."""
     line.take(line.waiter())

@@ -151,6 +151,8 @@ class Inbox:
         return None
 
     def _lost(self) -> None:
+        if self._down:
+            return
         self._connection, self._down = None, True
         self._asked.clear()
         self._confirmed.clear()

@@ -168,7 +168,7 @@ class Line:
         self._places[place.name] = place
         self.seats = max(self.seats, place.seats)
         self.period = min(self.period, lease_time / 3)
-        if not self._hearing:
+        if self._settled.is_set() and not self._hearing:
             self._touch_within(random.uniform(*SILENT))
 
     def remove(self, place: ServerPlace) -> None:
@@ -208,6 +208,8 @@ class Line:
         """Whatever was published before this was not heard: everybody asks again."""
         self._hearing = True
         self._probes_unheard = self._probes
+        if self._places:
+            self._stop_timers()  # each answer to those who ask sets them anew
         self._settled.set()
         self._call_all()
 

@@ -9,7 +9,7 @@ import pytest
 
 from contract.bench import BUDGET, LEASE, Bench, claim, holder_of
 from incumbent import clock
-from incumbent.stores.base import Busy, Extended, Grant, Place, Store
+from incumbent.stores.base import Busy, Extended, Grant, Place, Ran, Store
 from incumbent.stores.memory import MemoryStore
 from kit.waiting import wait_until
 
@@ -554,7 +554,7 @@ class Waiter:
         assert isinstance(await self.ask(), Busy)
         return self
 
-    async def ask(self, *, last: bool = False) -> Grant | Busy:
+    async def ask(self, *, last: bool = False) -> Grant | Busy | Ran:
         """Ask for a seat."""
         return await self._store.acquire(self.claim, BUDGET, self.place, last=last)
 

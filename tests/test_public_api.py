@@ -24,7 +24,7 @@ from incumbent import (
     current_lease,
 )
 from incumbent.events import Event
-from incumbent.stores.base import Budget, Busy, Claim, Grant
+from incumbent.stores.base import Budget, Busy, Claim, Grant, Place, Ran
 from incumbent.stores.redis import RedisStore
 
 FRAMEWORKS = {"click", "rich", "fastapi", "starlette", "opentelemetry", "prometheus_client"}
@@ -39,7 +39,9 @@ METHODS = [
     "leader_id",
     "leases",
     "options",
+    "request_step_down",
     "run_if_leader",
+    "schedule",
     "state",
     "try_lead",
     "using",
@@ -55,6 +57,7 @@ def test_the_names_are_pinned() -> None:
     assert incumbent.__all__ == [
         "ActionFailed",
         "Elected",
+        "GroupElector",
         "IncumbentError",
         "LeaderElector",
         "LeaderInfo",
@@ -174,10 +177,12 @@ class Recording(MemoryStore):
         super().__init__()
         self.tokens: set[str] = set()
 
-    async def acquire(self, claim: Claim, budget: Budget) -> Grant | Busy:
+    async def acquire(
+        self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
+    ) -> Grant | Busy | Ran:
         """As ever."""
         self.tokens.add(claim.token)
-        return await super().acquire(claim, budget)
+        return await super().acquire(claim, budget, place, last=last)
 
 
 async def nothing() -> int:

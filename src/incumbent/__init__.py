@@ -1,9 +1,11 @@
 """Elect leaders among asyncio services that share a Redis or Valkey server."""
 
+from incumbent.electors.group import GroupElector
 from incumbent.electors.leader import LeaderElector
 from incumbent.engine.handle import Lease, current_lease
 from incumbent.errors import IncumbentError, LeadershipLostError, NotElectedError
 from incumbent.options import LeaderOptions
+from incumbent.periods import OncePer
 from incumbent.results import (
     ActionFailed,
     Elected,
@@ -20,6 +22,7 @@ from incumbent.stores.memory import MemoryStore
 __all__ = [
     "ActionFailed",
     "Elected",
+    "GroupElector",
     "IncumbentError",
     "LeaderElector",
     "LeaderInfo",
@@ -31,6 +34,7 @@ __all__ = [
     "LossReason",
     "MemoryStore",
     "NotElectedError",
+    "OncePer",
     "Outcome",
     "SkipReason",
     "Skipped",

@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, TypedDict
 
 from incumbent.results import LeaderInfo, LossReason, SkipReason
+from incumbent.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Event(Value):
     """Something that happened to `leader_id` in `election`, whose name has its tenant in front."""
 
     election: str
     leader_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TermEvent(Event):
     """Something that happened in the term with this `seat` and `fence`."""
 
@@ -27,28 +28,33 @@ class TermEvent(Event):
     fence: int
 
 
-class TermNames(TypedDict):
-    """What every event of one term has in common."""
+class Names(TypedDict):
+    """What every event of one candidate has in common."""
 
     election: str
     leader_id: str
+
+
+class TermNames(Names):
+    """What every event of one term has in common."""
+
     seat: int
     fence: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TermStarted(TermEvent):
     """Elected: the lease is held."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TermRenewed(TermEvent):
     """The lease was extended; it may be relied on for `remaining` seconds."""
 
     remaining: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RenewalDelayed(TermEvent):
     """A renewal failed and is tried again; the lease may be relied on for `remaining` seconds."""
 
@@ -56,11 +62,18 @@ class RenewalDelayed(TermEvent):
     remaining: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TermLost(TermEvent):
     """The lease ended, or was asked to end, before the action did: once per term at most."""
 
     reason: LossReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ReleaseFailed(TermEvent):
+    """The seat could not be given back: it frees itself when the lease runs out."""
+
+    error: Exception
 
 
 Ending: TypeAlias = Literal["released", "gone", "lost", "unknown"]
@@ -71,24 +84,22 @@ it, or may. ``unknown``: the release failed; the seat frees itself when the leas
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TermEnded(TermEvent):
     """The term is over, after `duration` seconds: the last event of every term."""
 
     ending: Ending
     duration: float
-    error: Exception | None = None
-    """What the release raised, when `ending` is ``unknown``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ActionRaised(TermEvent):
     """The action raised `error`."""
 
     error: Exception
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class AttemptSkipped(Event):
     """Not elected."""
 
@@ -96,7 +107,7 @@ class AttemptSkipped(Event):
     holder: LeaderInfo | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class AttemptDelayed(Event):
     """An attempt failed with an `error` that may pass; the next follows in `retry_in` seconds."""
 
@@ -105,7 +116,11 @@ class AttemptDelayed(Event):
 
 
 class Hook(Protocol):
-    """Anything that can be called with an event."""
+    """Anything that can be called with an event.
+
+    One that has a method ``wants(kind: type[Event]) -> bool`` as well is asked before each event,
+    and spares the making of those that it would ignore.
+    """
 
     def __call__(self, event: Event, /) -> None:
         """Take note of `event`."""

@@ -45,6 +45,7 @@ from typing import Final, TypeAlias
 from incumbent.backoff import pause_after
 from incumbent.options import DRIFT_SECONDS, DRIFT_SHARE, LeaderOptions
 from incumbent.results import LossReason
+from incumbent.values import Value
 
 GRID: Final = 0.05
 """Seconds between the instants at which renewals leave."""
@@ -114,29 +115,29 @@ class IllegalInputError(RuntimeError):
     """The machine was told something that cannot happen in its phase: a bug of its driver."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Wait(Value):
     """Nothing to do before `until` (infinity: nothing any more)."""
 
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class Renew:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Renew(Value):
     """Send a renewal now; it has `within` seconds."""
 
     within: float
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Stop(Value):
     """Ask the action to stop; the lease is still held."""
 
     reason: LossReason
 
 
-@dataclass(frozen=True, slots=True)
-class Lose:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Lose(Value):
     """The lease is lost as of now."""
 
     reason: LossReason
@@ -154,13 +155,13 @@ class LeaseMachine:
     """One lease from grant to end."""
 
     __slots__ = (
-        "_expected",
         "_failures",
         "_max_hold_at",
         "_options",
         "_renew_at",
         "_renew_until",
         "deadline",
+        "expected",
         "phase",
     )
 
@@ -178,7 +179,7 @@ class LeaseMachine:
         )
         self._confirm(sent_at, ttl)
         self._renew_at -= math.floor(early * options.renewal_period / 3 / GRID) * GRID
-        self._expected = self._wake_at()
+        self.expected = self._wake_at()
 
     def held(self, now: float) -> bool:
         """Whether the lease may be relied on at `now`."""
@@ -230,7 +231,7 @@ class LeaseMachine:
         """What to do at `now`; to be asked again at the time of a `Wait`, and after an attempt."""
         decision = self._decide(now)
         if isinstance(decision, Wait):
-            self._expected = decision.until
+            self.expected = decision.until
         return decision
 
     def _decide(self, now: float) -> Decision:
@@ -245,7 +246,7 @@ class LeaseMachine:
         if now >= self._renew_at and self._renewing(now):
             within = min(self._options.renewal_budget, self._stop_at - now)
             self._failures += 1  # until it is confirmed
-            self._renew_at = self._expected = now + within
+            self._renew_at = self.expected = now + within
             return Renew(within)
         return Wait(self._wake_at(now))
 
@@ -273,7 +274,7 @@ class LeaseMachine:
     def _why_it_ran_out(self, now: float) -> LossReason:
         if not self._renewing(now):
             return "expired"
-        if not self._failures or now - self._expected > max(self._options.stop_grace, LATE):
+        if not self._failures or now - self.expected > max(self._options.stop_grace, LATE):
             return "stalled"
         return "unreachable"
 

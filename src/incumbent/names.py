@@ -6,6 +6,7 @@ tenants.
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 MAX_BYTES: Final = 255
@@ -17,6 +18,11 @@ _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 def election_name(name: str, scope: str = "") -> str:
     """The full name of election `name` within `scope` (what `tenant_scope` gave, or nothing)."""
+    return _full_name(_text("an election's name", name), scope)
+
+
+@lru_cache(maxsize=1024)
+def _full_name(name: str, scope: str) -> str:
     _check("an election's name", name)
     if name.startswith(_TENANT_MARK):
         raise ValueError(
@@ -47,10 +53,14 @@ def node_name(node_id: str) -> str:
     return _check("node_id", node_id)
 
 
-def _check(what: str, name: str) -> str:
+def _text(what: str, name: str) -> str:
     if not isinstance(name, str):
         raise TypeError(f"{what} must be a str, not {type(name).__name__}")
-    if not name.strip():
+    return name
+
+
+def _check(what: str, name: str) -> str:
+    if not _text(what, name).strip():
         raise ValueError(f"{what} must not be blank: {name!r}")
     if _BRACES.search(name):
         raise ValueError(

@@ -7,6 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Generic, Literal, TypeAlias, TypeVar
 
+from incumbent.values import Value
+
 T_co = TypeVar("T_co", covariant=True)
 
 LossReason: TypeAlias = Literal[
@@ -20,12 +22,15 @@ process slept past it. ``max_hold_time``: the term had lasted as long as it may.
 it was asked to hand over.
 """
 
-SkipReason: TypeAlias = Literal["held"]
-"""Why an attempt did not lead. ``held``: every seat was taken as long as it would wait."""
+SkipReason: TypeAlias = Literal["held", "already_ran"]
+"""Why an attempt did not lead.
+
+``held``: every seat was taken, or due to others in line, as long as it would wait.
+"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderInfo:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class LeaderInfo(Value):
     """Who has a seat, as the server knows it."""
 
     leader_id: str
@@ -39,19 +44,19 @@ class LeaderInfo:
     """True when only `min_hold_time` keeps the seat: the work is over, nobody leads on it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderState:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LeaderState(Value):
     """An election as the server saw it when it answered."""
 
     name: str
     leaders: tuple[LeaderInfo, ...] = ()
     """The taken seats, by seat number; empty when nobody leads."""
     waiting: int = 0
-    """How many stand in line; 0 as long as waiting is by looking again."""
+    """How many stand in line for a seat."""
 
 
-@dataclass(frozen=True, slots=True)
-class Elected(Generic[T_co]):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Elected(Value, Generic[T_co]):
     """The action ran under the lease, to its end, and returned `value`."""
 
     value: T_co
@@ -61,24 +66,24 @@ class Elected(Generic[T_co]):
     fence: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Skipped(Value):
     """The action did not run: somebody else leads, or has just led."""
 
     reason: SkipReason
     holder: LeaderInfo | None = None
-    """Who has the seat that will be free first; None when the store could not tell."""
+    """Who has the seat that will be free first; None when those that are free are due to others."""
 
 
-@dataclass(frozen=True, slots=True)
-class ActionFailed:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ActionFailed(Value):
     """The action ran under the lease and raised `error`."""
 
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipLost(Generic[T_co]):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LeadershipLost(Value, Generic[T_co]):
     """The lease was lost while the action ran. What the action gave is kept, but is no success."""
 
     reason: LossReason

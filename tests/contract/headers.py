@@ -1,7 +1,8 @@
 """The headers of the Lua scripts, and whether a script does what its header says.
 
-A header lists KEYS, ARGV and what is returned. A last key with a plus stands for one or more.
-Knows the way in which this library's scripts are written, not Lua.
+A header lists KEYS, ARGV and what is returned. A last key with a plus stands for one or more; what
+stands in brackets at the end of ARGV may be missing. Knows the way in which this library's scripts
+are written, not Lua.
 """
 
 import re
@@ -15,6 +16,8 @@ class Header:
     keys: tuple[str, ...]
     args: tuple[str, ...]
     returns: str
+    needed: int
+    """So many arguments are always there."""
 
     @property
     def many(self) -> bool:
@@ -32,11 +35,19 @@ def parse(text: str) -> Header:
     """The header of a script; ValueError when it lacks a line."""
     lines: dict[str, str] = {}
     for name in ("KEYS", "ARGV", "Returns"):
-        found = re.search(rf"^-- {name}:(.*)$", text, re.MULTILINE)
+        # A line that begins with more than one space goes on with the one above.
+        found = re.search(rf"^-- {name}:(.*(?:\n--   .*)*)$", text, re.MULTILINE)
         if found is None:
             raise ValueError(f"the header has no line for {name}")
-        lines[name] = found[1].strip()
-    return Header(tuple(lines["KEYS"].split()), tuple(lines["ARGV"].split()), lines["Returns"])
+        lines[name] = re.sub(r"\n--  +", " ", found[1]).strip()
+    args = lines["ARGV"].replace("[", " [ ").replace("]", "").split()
+    needed = args.index("[") if "[" in args else len(args)
+    return Header(
+        tuple(lines["KEYS"].split()),
+        tuple(arg for arg in args if arg != "["),
+        lines["Returns"],
+        needed,
+    )
 
 
 def complaints(text: str) -> list[str]:
@@ -57,14 +68,16 @@ def _keys(header: Header, code: str) -> list[str]:
             found.append(f"KEYS[{number}] ({header.keys[number - 1]}) is listed and not used")
     loops = re.findall(r"for (\w+) = (\d+), #KEYS do", code)
     computed = set(re.findall(r"KEYS\[([a-z][\w.]*)\]", code))
+    # Functions of the prelude that loop are given all keys and where to begin.
+    passed = re.findall(r"\w\(KEYS, (\d+)", code)
     if not header.many:
-        if loops or computed or "#KEYS" in code:
+        if loops or computed or passed or "#KEYS" in code:
             found.append("the keys are counted, and none is listed with a plus")
-    elif not any(variable in computed for variable, _ in loops):
+    elif not passed and not any(variable in computed for variable, _ in loops):
         found.append(f"{header.keys[-1]} is listed and not looped over")
     found += [
         f"the loop begins at KEYS[{start}], {header.keys[-1]} at KEYS[{len(header.keys)}]"
-        for _, start in loops
+        for start in (*passed, *(start for _, start in loops))
         if header.many and int(start) != len(header.keys)
     ]
     return found
@@ -80,6 +93,8 @@ def _args(header: Header, code: str) -> list[str]:
     ]
     if re.search(r"ARGV(?!\[\d+\])", code):
         found.append("ARGV is used other than by number")
+    if re.search(r"KEYS(?!\[)(?<!#KEYS)(?!, \d)", code):
+        found.append("KEYS is passed on without where to begin")
     return found
 
 

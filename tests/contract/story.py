@@ -84,7 +84,7 @@ def told(answer: object) -> str:
         assert isinstance(answer.fence, int)
         return f"seat {answer.seat}" + (" doubtful" if answer.doubtful else "")
     if isinstance(answer, Busy):
-        return f"busy with {_holder(answer.holder)}"
+        return f"busy with {answer.holder and _holder(answer.holder)}"
     if isinstance(answer, Extended):
         return f"{round(answer.ttl)}"
     if isinstance(answer, LeaderState):

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import tracemalloc
 from importlib.resources import files
 from itertools import groupby
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from contract import story
 from contract.bench import BUDGET, SCRIPTS, Bench, Run, Watch, claim, key
 from contract.headers import complaints, parse
+from incumbent.stores.redis.keys import keys_of
 from kit.servers import Server
 
 FOLDER = files("incumbent.stores.redis") / "lua"
@@ -24,8 +26,11 @@ NAMES = sorted(TEXTS)
 OF_CANDIDATES = {"enrol", "result", "snapshot", "withdraw"}
 """Their keys, arguments and answers are seen to in `test_redis_registry`."""
 
-WORDS = {"token", "leader", "doubtful", "node", "strategy", "metadata", "deed"}
-"""Arguments that are no times."""
+NO_TIMES = {
+    *("token", "leader", "doubtful", "place", "process", "probe", "restore", "seat"),
+    *("node", "strategy", "metadata", "deed"),
+}
+LINE = ("fence", "gone", "queue", "alive", "tick")
 
 
 # -- the files -------------------------------------------------------------------------------
@@ -33,8 +38,9 @@ WORDS = {"token", "leader", "doubtful", "node", "strategy", "metadata", "deed"}
 
 def test_each_file_is_one_script() -> None:
     """Every file is loaded under its own name, and nothing is loaded that has no file."""
-    of_seats = ["acquire", "extend", "leave", "release", "state"]
-    assert sorted(SCRIPTS) == NAMES == sorted([*of_seats, *OF_CANDIDATES])
+    assert sorted(SCRIPTS) == NAMES
+    of_seats = ["acquire", "extend", "leave", "release", "state", "step_down", "touch"]
+    assert NAMES == sorted([*of_seats, *OF_CANDIDATES])
     for name, script in SCRIPTS.items():
         assert script.text.decode() == PRELUDE + TEXTS[name]
         assert script.sha.decode() == hashlib.sha1(script.text).hexdigest()
@@ -71,9 +77,9 @@ def test_a_script_compiles_and_is_known_by_its_digest(server: Server, name: str)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_clock_is_the_servers(name: str) -> None:
-    """No time comes from a client: what is passed is a duration, by its name."""
+    """No time is a client's own: what is passed is a duration, or what the server itself told."""
     for arg in parse(TEXTS[name]).args:
-        assert arg in WORDS or arg.endswith("_ms"), arg
+        assert arg in NO_TIMES or re.search("_ms$|^arrival_us$", arg), arg
     assert "os." not in TEXTS[name]
 
 
@@ -147,6 +153,18 @@ return {'granted', lease}
         pytest.param(
             "return {'gone'}", "return {}", "'gone' is listed and never said", id="old tag"
         ),
+        pytest.param(
+            "local token",
+            "walk(KEYS, 3)\nlocal token",
+            "the loop begins at KEYS[3], seat+ at KEYS[2]",
+            id="loop elsewhere",
+        ),
+        pytest.param(
+            "local token",
+            "walk(KEYS)\nlocal token",
+            "KEYS is passed on without where to begin",
+            id="all keys",
+        ),
     ],
 )
 def test_the_check_of_headers_sees_a_drift(old: str, new: str, complaint: str | None) -> None:
@@ -159,6 +177,15 @@ def test_the_check_of_headers_sees_a_drift(old: str, new: str, complaint: str | 
         assert complaint in found
 
 
+def test_a_header_says_what_may_be_missing() -> None:
+    """Brackets around the end of ARGV; a long line of answers goes on in the next one."""
+    text = GOOD.replace("lease_ms\n", "[lease_ms [keep_ms]]\n", 1)
+    header = parse(text.replace("or {'gone'}", "or\n--   {'gone'}"))
+    assert (header.args, header.needed) == (("token", "lease_ms", "keep_ms"), 1)
+    assert parse(GOOD).needed == 2
+    assert header.answers == {"granted": 2, "gone": 1}
+
+
 @pytest.mark.parametrize("line", ["KEYS", "ARGV", "Returns"])
 def test_a_header_has_every_line(line: str) -> None:
     """A script without one of them is told."""
@@ -169,6 +196,36 @@ def test_a_header_has_every_line(line: str) -> None:
 # -- who calls them --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_keys_are_packed_in_the_order_of_the_header(name: str) -> None:
+    """For every script, and every seat where it has one of its own; their number comes first."""
+    keys = keys_of("incumbent", "job", 3)
+    assert keys.root == b"incumbent:{job}:"
+    for seat in range(3):
+        packed = getattr(keys, name)
+        if name in {"extend", "release"}:
+            packed = packed[seat]
+        number, *names = re.findall(rb"\$\d+\r\n(.*?)\r\n", packed.packed)
+        expected: list[str] = []
+        for word in parse(TEXTS[name]).keys:
+            all_seats = [f"seat:{other}" for other in range(3)]
+            own = {"seat+": all_seats, "seat": [f"seat:{seat}"], "mine": [f"seat:{seat}"]}
+            expected += own.get(word, [word])
+        assert [name.decode() for name in names] == [key("job", word) for word in expected]
+        assert (int(number), packed.parts) == (len(names), len(names) + 1)
+
+
+def test_keys_of_many_seats_take_little_room() -> None:
+    """A release names all seats: its keys are not kept for each of a thousand seats."""
+    tracemalloc.start()
+    try:
+        keys = keys_of("incumbent", "large", 1024)
+        assert keys.release[1023].parts == 1 + 6 + 1024
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
 def check_keys(run: Run, election: str, seats: int) -> None:
     """The keys are those that the header names, in its order."""
     header = parse(TEXTS[run.script])
@@ -177,7 +234,7 @@ def check_keys(run: Run, election: str, seats: int) -> None:
     for name in header.keys:
         if name == "seat+":
             expected += [f"{root}seat:{number}" for number in range(seats)]
-        elif name == "seat":
+        elif name in {"seat", "mine"}:
             assert run.keys[len(expected)].startswith(f"{root}seat:")
             expected.append(run.keys[len(expected)])
         else:
@@ -186,8 +243,10 @@ def check_keys(run: Run, election: str, seats: int) -> None:
 
 
 def check_args(run: Run, meant: dict[str, str]) -> None:
-    """The arguments are those that the header names, in its order."""
-    assert run.args == tuple(meant[name] for name in parse(TEXTS[run.script]).args)
+    """The arguments are those that the header names, in its order, with all that are needed."""
+    header = parse(TEXTS[run.script])
+    assert len(run.args) >= header.needed
+    assert run.args == tuple(meant[name] for name in header.args[: len(run.args)])
 
 
 async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench) -> None:
@@ -208,15 +267,16 @@ async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench
     meant: list[tuple[str, dict[str, str]]] = [
         ("acquire", {"lease_ms": "12345"}),
         ("extend", {"duration_ms": "23456"}),
-        ("release", {"keep_ms": "1500", "doubtful": "0"}),
-        ("release", {"keep_ms": "0", "doubtful": "1"}),
-        ("leave", {}),
+        ("release", {"keep_ms": "1500", "doubtful": "0", "restore": "0"}),
+        ("release", {"keep_ms": "0", "doubtful": "1", "restore": "0"}),
+        ("leave", {"place": ""}),
         ("state", {}),
     ]
     assert [run.script for run in runs] == [script for script, _ in meant]
     for run, (_, values) in zip(runs, meant, strict=True):
         check_keys(run, "job", 3)
-        check_args(run, {"token": a.token, "leader": a.leader_id, **values})
+        known = {"token": a.token, "leader": a.leader_id, "grace_ms": "1000"}
+        check_args(run, {**known, **values})
 
 
 # -- what they answer ------------------------------------------------------------------------
@@ -224,32 +284,46 @@ async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench
 
 def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
     """Every script is brought to give each of its answers, and no other, with all elements."""
-    fence, gone, *seats = (key("job", name) for name in ("fence", "gone", "seat:0", "seat:1"))
+    fence, gone, queue, alive, tick = (key("job", name) for name in LINE)
+    line, seats = [fence, gone, queue, alive, tick], [key("job", "seat:0"), key("job", "seat:1")]
 
-    def run(name: str, keys: list[str], *args: str | int) -> list[Any]:
+    def run(name: str, keys: list[str], *args: str | int) -> tuple[str, list[Any]]:
         answer: list[Any] = server.cli("EVAL", SCRIPTS[name].text, len(keys), *keys, *args)
-        return answer
+        return name, answer
 
+    def acquire(token: str, *args: str | int, keys: list[str] = seats) -> tuple[str, list[Any]]:
+        return run("acquire", [*line, *keys], token, f"leader-{token}", 30000, 1000, *args)
+
+    now = int(server.cli("TIME")[0]) * 1000
+    always, never = (now - 60_000, now + 600_000), (0, 1)
     heard = [
-        ("acquire", run("acquire", [fence, gone, *seats], "a", "leader-a", 30000)),
-        ("acquire", run("acquire", [fence, gone, *seats], "a", "leader-a", 30000)),
-        ("acquire", run("acquire", [fence, gone, seats[0]], "b", "leader-b", 30000)),
-        ("extend", run("extend", [fence, seats[0]], "a", 30000)),
-        ("extend", run("extend", [fence, seats[0]], "b", 30000)),
-        ("extend", run("extend", [fence, seats[1]], "b", 30000)),
-        ("state", run("state", seats)),
-        ("release", run("release", [gone, seats[0]], "b", 0, 0)),
-        ("release", run("release", [gone, seats[0]], "a", 0, 0)),
-        ("release", run("release", [gone, seats[0]], "a", 0, 0)),
-        ("leave", run("leave", [gone, *seats], "a")),
-        ("acquire", run("acquire", [fence, gone, *seats], "a", "leader-a", 30000)),
+        acquire("a", "", 0, 0, *always),
+        acquire("a"),
+        acquire("b", keys=seats[:1]),
+        acquire("b", "", 0, 0, *always),
+        acquire("b", "", 0, 0, *never),
+        acquire("b", "1:p:1", 0, 30_000, keys=seats[:1]),
+        run("touch", [fence, queue, alive, *seats], "p", "1:p:1", 30_000, 1000, 1),
+        run("extend", [fence, seats[0]], "a", 30000),
+        run("extend", [fence, seats[0]], "b", 30000),
+        run("extend", [fence, seats[1]], "b", 30000),
+        run("step_down", seats, ""),
+        run("state", [queue, *seats]),
+        run("release", [*line, seats[0], *seats], "b", 0, 0, 1000, 0),
+        run("release", [*line, seats[0], *seats], "a", 0, 0, 1000, 1),
+        run("release", [*line, seats[0], *seats], "a", 0, 0, 1000, 0),
+        run("leave", [*line, *seats], "a", "", 1000),
+        acquire("a"),
     ]
     tags: dict[str, set[str]] = {name: set() for name in NAMES if name not in OF_CANDIDATES}
     for name, answer in heard:
         header = parse(TEXTS[name])
         if name == "state":
-            (listed,) = re.findall(r"^\{\{([\w, ]+)\}, \.\.\.\}$", header.returns)
-            assert [len(seat) for seat in answer] == [len(listed.split(", "))]
+            (listed,) = re.findall(r"^\{waiting, \{([\w, ]+)\}, \.\.\.\}$", header.returns)
+            assert answer[0] == 1
+            assert [len(seat) for seat in answer[1:]] == [len(listed.split(", "))]
+        elif name == "touch":
+            assert len(answer) == len(header.returns.split(", "))
         else:
             assert header.answers[answer[0]] == len(answer)
             tags[name].add(answer[0])

@@ -167,6 +167,22 @@ def ttl_of(server: Server, election: str) -> int:
     return int(server.cli("PTTL", seat_key(election)))
 
 
+def queue_key(election: str) -> str:
+    """The key of the line."""
+    return f"incumbent:{{{election}}}:queue"
+
+
+def alive_key(election: str) -> str:
+    """The key of who in line is believed to be there."""
+    return f"incumbent:{{{election}}}:alive"
+
+
+def in_line(server: Server, election: str) -> list[str]:
+    """The places in line, in order."""
+    found: list[str] = server.cli("ZRANGE", queue_key(election), 0, -1)
+    return found
+
+
 def steal(server: Server, election: str) -> None:
     """Put another's token on the seat, whose TTL stays as it is."""
     assert server.cli("EXISTS", seat_key(election)), "there is nothing to steal"

@@ -38,6 +38,7 @@ COMMANDS = [
     "time",
     "hget",
     "hmget",
+    "exists",
     "zscore",
     "pttl",
     "get",
@@ -48,6 +49,7 @@ COMMANDS = [
     "zadd",
     "zremrangebyscore",
 ]  # what the scripts of a leader use
+LINE = ("fence", "gone", "queue", "alive", "tick")
 
 
 async def test_p4_every_key_has_a_ttl_at_every_step(
@@ -97,7 +99,8 @@ async def test_p4_a_missing_right_leaves_nothing(
         proxy.release()
     leave = scripts.LEAVE.text.decode()
     with contextlib.suppress(RedisError):
-        await client.eval(leave, 2, gone_key("two"), seat_key("two"), "token")
+        keys = [f"incumbent:{{two}}:{name}" for name in LINE]
+        await client.eval(leave, 6, *keys, seat_key("two"), "token", "", "1000")
     assert keys_without_ttl(own_server) == []
     for election in ("one", "two"):
         assert ttl_of(own_server, election) in range(-2, 901)
@@ -110,6 +113,7 @@ def test_p4_a_minimum_hold_in_the_lease_s_last_millisecond_leaves_a_ttl(server: 
     next would stay. The race is run two hundred times, around that millisecond.
     """
     key, answers = seat_key("one"), set()
+    line = [f"incumbent:{{one}}:{name}" for name in LINE]
     for turn in range(200):
         server.cli("HSET", key, "token", "mine")
         server.cli("PEXPIRE", key, 3)
@@ -117,7 +121,7 @@ def test_p4_a_minimum_hold_in_the_lease_s_last_millisecond_leaves_a_ttl(server: 
         while time.perf_counter() < until:
             pass
         (answer,) = server.cli(
-            "EVAL", scripts.RELEASE.text, 2, gone_key("one"), key, "mine", 500, 0
+            "EVAL", scripts.RELEASE.text, 7, *line, key, key, "mine", 500, 0, 1000, 0
         )
         answers.add(answer)
         assert server.cli("PTTL", key) != -1, f"left for ever after {turn} turns"

@@ -147,14 +147,16 @@ async def test_p5_a_release_that_met_an_empty_script_cache_was_sent_once(
 async def test_p5_the_scripts_give_the_same_answer_twice(server: Server) -> None:
     """On the server: a second acquire, extend or leave of a token says what the first one said."""
     seat, fence, gone = seat_key("one"), fence_key("one"), gone_key("one")
-    acquire = ("EVAL", scripts.ACQUIRE.text, 3, fence, gone, seat, "mine", "me", 900)
+    queue, alive, tick = (f"incumbent:{{one}}:{name}" for name in ("queue", "alive", "tick"))
+    keys = (6, fence, gone, queue, alive, tick, seat)
+    acquire = ("EVAL", scripts.ACQUIRE.text, *keys, "mine", "me", 900, 1000)
     first = server.cli(*acquire)
     assert first[0] == "granted"
     assert server.cli(*acquire) == first
     assert server.cli("GET", fence) == first[2]
     extend = ("EVAL", scripts.EXTEND.text, 2, fence, seat, "mine", 5000)
     assert [server.cli(*extend)[0] for _ in range(2)] == ["held", "held"]
-    leave = ("EVAL", scripts.LEAVE.text, 2, gone, seat, "mine")
+    leave = ("EVAL", scripts.LEAVE.text, *keys, "mine", "", 1000)
     assert [server.cli(*leave) for _ in range(2)] == [["left"], ["left"]]
     assert server.cli("EXISTS", seat) == 0
     assert server.cli(*acquire)[0] == "gone", "given up for good"

@@ -13,7 +13,7 @@ from incumbent import (
     LeadershipLost,
     LeadershipLostError,
 )
-from incumbent.events import ActionRaised, Event, TermEnded, TermStarted
+from incumbent.events import ActionRaised, Event, ReleaseFailed, TermEnded, TermStarted
 from kit.fixtures import MakeClient, MakeProxy
 from kit.proxy import Proxy
 from kit.servers import Server
@@ -202,7 +202,8 @@ async def test_p6_a_failed_release_replaces_no_value(
     assert outcome.value == "value"
     (ended,) = journal.of(TermEnded)
     assert ended.ending == "unknown"
-    assert isinstance(ended.error, RedisError)
+    (failed,) = journal.of(ReleaseFailed)
+    assert isinstance(failed.error, RedisError)
     assert ttl_of(valkey, "one") > 0
 
 

@@ -43,6 +43,7 @@ def test_there_is_an_event_for_each_thing_that_happens() -> None:
         "TermRenewed",
         "RenewalDelayed",
         "TermLost",
+        "ReleaseFailed",
         "TermEnded",
         "ActionRaised",
         "AttemptSkipped",
@@ -86,10 +87,8 @@ def test_an_event_of_a_term_says_which() -> None:
             assert issubclass(kind, TermEvent)
 
 
-def test_a_released_term_has_no_error() -> None:
-    """The error of a release is given only where there was one."""
-    names: TermNames = {"election": "job", "leader_id": "a", "seat": 0, "fence": 7}
-    assert events.TermEnded(**names, ending="released", duration=1.0).error is None
+def test_a_term_ends_in_one_of_four_ways() -> None:
+    """Hooks count by them."""
     assert get_origin(events.Ending) is not None
     assert get_args(events.Ending) == ("released", "gone", "lost", "unknown")
 

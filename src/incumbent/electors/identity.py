@@ -4,7 +4,6 @@ A process that was forked gets an id of its own, also from an elector made befor
 """
 
 import os
-import secrets
 import socket
 
 
@@ -25,5 +24,5 @@ class Identity:
             return self._given
         if self._pid != os.getpid():
             self._pid = os.getpid()
-            self._made = f"{socket.gethostname()}:{self._pid}:{secrets.token_hex(4)}"
+            self._made = f"{socket.gethostname()}:{self._pid}:{os.urandom(4).hex()}"
         return self._made

@@ -7,6 +7,7 @@ import asyncio
 import math
 import os
 import random
+from functools import partial
 from typing import Final, NamedTuple
 
 from incumbent import clock, events
@@ -16,18 +17,13 @@ from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
 from incumbent.options import LeaderOptions
-from incumbent.results import LossReason, Skipped
-from incumbent.stores.base import Budget, Busy, Claim, Grant
+from incumbent.results import LeaderInfo, LossReason, Skipped, SkipReason
+from incumbent.shield import finish
+from incumbent.stores.base import Budget, Claim, Grant, Place, Ran
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
 """Seconds between attempts that fail: the first, and the most after doubling."""
-
-LOOK_AGAIN: Final = (0.05, 0.15)
-"""Seconds between two looks at a taken seat, at random."""
-
-SOON: Final = 0.002
-"""Seconds after a lease has run out on the server at which it is worth trying."""
 
 
 class Verdict(NamedTuple):
@@ -42,8 +38,10 @@ class Candidacy:
     """A candidate for one seat of one election, once."""
 
     __slots__ = (
+        "_after",
         "_lease",
         "_office",
+        "_place",
         "_term",
         "election",
         "leader_id",
@@ -61,15 +59,24 @@ class Candidacy:
         election: str,
         seats: int,
         leader_id: str,
+        after: int = 0,
     ) -> None:
+        """With `once_per`, `after` leaves out the periods that begin before it: ms, epoch."""
         self.options: LeaderOptions = options
         self.name: str = name
         self.election: str = election
         self.seats: int = seats
         self.leader_id: str = leader_id
+        self._after = after
         self._office = office
         self._term: Term | None = None
         self._lease: Lease | None = None
+        self._place: Place | None = None
+
+    @property
+    def names(self) -> events.Names:
+        """What every event of this candidate says."""
+        return {"election": self.election, "leader_id": self.leader_id}
 
     @property
     def elected(self) -> bool:
@@ -80,30 +87,71 @@ class Candidacy:
         """Stand for the seat, for `wait_time` at most."""
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
-        options, store = self.options, self._office.store
-        give_up_at = math.inf if options.wait_time is None else clock.now() + options.wait_time
-        budget = Budget.of_two(options.request_timeout)
-        failures = 0
+        wait = self.options.wait_time
+        give_up_at = math.inf if wait is None else clock.now() + wait
+        try:
+            return await self._stand(give_up_at)
+        except BaseException:
+            if self._place is not None:
+                try:
+                    await finish(partial(self._place.leave, self._budget(clock.now())))
+                finally:
+                    self._place.close()
+            raise
+        finally:
+            self._place = None
+
+    async def _stand(self, give_up_at: float) -> Lease | Skipped:
+        """Try once, then stand in line: ask when called, and once more when the time is up."""
+        store, budget = self._office.store, Budget.of_two(self.options.request_timeout)
+        claim, failures = self._claim(), 0
         while True:
-            claim = self._claim()
+            last = clock.now() >= give_up_at
             try:
-                answer = await store.acquire(claim, budget)
+                answer = await store.acquire(claim, budget, self._place, last=last)
             except Exception as error:
-                failures += 1
+                claim, failures = self._claim(), failures + 1
                 pause = pause_after(
                     failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
                 )
                 if not store.passing(error) or clock.now() + pause >= give_up_at:
                     raise
                 self._tell_delay(error, pause)
+                await self._pause(clock.now() + pause)
+                budget = self._budget(give_up_at)
+                continue
+            if isinstance(answer, Grant):
+                return self._take(claim, answer)
+            if isinstance(answer, Ran):
+                return self._skip("already_ran", None)
+            # In line the end is the last request's answer: it has left the line as well.
+            if last or (self._place is None and clock.now() >= give_up_at):
+                return self._skip("held", answer.holder)
+            if answer.spent:
+                claim = self._claim()
+            failures = 0
+            if self._place is None:
+                self._place = await store.stand(claim, self._until(give_up_at))
             else:
-                if isinstance(answer, Grant):
-                    return self._take(claim, answer)
-                if clock.now() >= give_up_at:
-                    return self._skip(answer)
-                failures = 0
-                pause = min(answer.holder.remaining + SOON, random.uniform(*LOOK_AGAIN))
-            await asyncio.sleep(min(pause, max(0.0, give_up_at - clock.now())))
+                await self._place.called(give_up_at)
+            budget = self._budget(give_up_at)
+
+    async def _pause(self, until: float) -> None:
+        """Wait after an error; who stands in line all the same is not called in vain."""
+        if self._place is not None:
+            await self._place.called(until)
+        else:
+            await asyncio.sleep(until - clock.now())
+
+    def _budget(self, give_up_at: float) -> Budget:
+        """The time of two requests, and not more than that beyond the time to give up."""
+        total, each = Budget.of_two(self.options.request_timeout)
+        return Budget(min(total, max(0.0, give_up_at + total - clock.now())), each)
+
+    def _until(self, give_up_at: float) -> Budget:
+        """The time of one request, or less if the time to give up comes before."""
+        each = self.options.request_timeout
+        return Budget(min(each, max(0.0, give_up_at - clock.now())), each)
 
     async def leave(self, error: BaseException | None) -> Verdict:
         """The action has ended, with `error` or without: end the term."""
@@ -114,8 +162,10 @@ class Candidacy:
         stopped = term.disarm() and isinstance(error, asyncio.CancelledError)
         handle.drop(lease)
         if isinstance(error, Exception):
-            self._office.tell(events.ActionRaised(**term.names, error=error))
-        await term.close()
+            self._office.tell(events.ActionRaised, term, error=error)
+        once_per = self.options.once_per
+        failed = error is not None or term.loss_reason is not None
+        await term.close(restore=failed and once_per is not None and once_per.retry_failed)
         return Verdict(term.loss_reason, stopped)
 
     def _claim(self) -> Claim:
@@ -127,6 +177,8 @@ class Candidacy:
             self.leader_id,
             options.lease_time,
             options.stop_grace,
+            options.once_per,
+            self._after,
         )
 
     def _take(self, claim: Claim, grant: Grant) -> Lease:
@@ -135,20 +187,9 @@ class Candidacy:
         handle.push(self._lease)
         return self._lease
 
-    def _skip(self, answer: Busy) -> Skipped:
-        self._office.tell(
-            events.AttemptSkipped(
-                election=self.election,
-                leader_id=self.leader_id,
-                reason="held",
-                holder=answer.holder,
-            )
-        )
-        return Skipped("held", answer.holder)
+    def _skip(self, reason: SkipReason, holder: LeaderInfo | None) -> Skipped:
+        self._office.tell(events.AttemptSkipped, self, reason=reason, holder=holder)
+        return Skipped(reason, holder)
 
     def _tell_delay(self, error: Exception, pause: float) -> None:
-        self._office.tell(
-            events.AttemptDelayed(
-                election=self.election, leader_id=self.leader_id, error=error, retry_in=pause
-            )
-        )
+        self._office.tell(events.AttemptDelayed, self, error=error, retry_in=pause)

@@ -1,37 +1,31 @@
 """What the electors of one family share: the store, the hooks, and the terms that are running.
 
-Knows no rules of elections. One timer per event loop notices that the machine was suspended,
-because the loop's own timers stand still meanwhile.
+Knows no rules of elections.
 """
 
 import asyncio
 import inspect
 import logging
 from collections.abc import Iterable
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from incumbent import clock
-from incumbent.events import Event, Hook
+from incumbent.engine.alarms import Alarms
+from incumbent.events import Event, Hook, Names
 from incumbent.stores.base import Store
-
-PULSE: Final = 1.0
-"""Seconds between two looks at the clock that counts suspend."""
-
-SUSPENDED: Final = 0.05
-"""Seconds by which that clock outruns the loop's when the machine was suspended."""
 
 _log: Final = logging.getLogger("incumbent")
 
 
-class Running(Protocol):
-    """What an office asks of a term."""
+class Named(Protocol):
+    """Who an event is about."""
 
-    def wake(self) -> None:
-        """Look at the clock now."""
+    @property
+    def names(self) -> Names:
+        """What every event about it says."""
         ...
 
 
-TermT = TypeVar("TermT", bound=Running)
+TermT = TypeVar("TermT")
 
 
 class Office(Generic[TermT]):
@@ -40,8 +34,8 @@ class Office(Generic[TermT]):
     def __init__(self, store: Store, hooks: Iterable[Hook], *, owns_store: bool) -> None:
         self.store = store
         self.terms: set[TermT] = set()
-        self._hooks = tuple(hooks)
-        for hook in self._hooks:
+        self._hooks = [(hook, getattr(hook, "wants", None)) for hook in hooks]
+        for hook, _ in self._hooks:
             if not callable(hook):
                 raise TypeError(f"a hook must be callable with an event, not {hook!r}")
             if inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(hook.__call__):
@@ -49,22 +43,33 @@ class Office(Generic[TermT]):
                     f"a hook must be a plain function, not a coroutine function: {hook!r}"
                 )
         self._owns_store = owns_store
-        self._pulse: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle] | None = None
+        self._alarms: Alarms | None = None
 
-    def tell(self, event: Event) -> None:
-        """Call every hook with `event`; what a hook raises is logged and disturbs nobody."""
-        for hook in self._hooks:
+    def tell(self, kind: type[Event], who: Named, /, **details: Any) -> None:
+        """Tell every hook that wants to hear such events; nobody is disturbed by what it raises.
+
+        Made only if somebody listens: to make two events takes as much time as to send a request.
+        """
+        event: Event | None = None
+        for hook, wants in self._hooks:
             try:
-                hook(event)
+                if wants is None or wants(kind):
+                    event = event or kind(**who.names, **details)
+                    hook(event)
             except (Exception, asyncio.CancelledError):  # noqa: BLE001 - a hook may fail in any way
-                _log.exception("a hook failed on %s", type(event).__name__)
+                _log.exception("a hook failed on %s", kind.__name__)
+
+    @property
+    def alarms(self) -> Alarms:
+        """The alarms of the running event loop. A loop that is gone takes its own with it."""
+        loop = asyncio.get_running_loop()
+        if self._alarms is None or self._alarms.loop is not loop:
+            self._alarms = Alarms(loop)
+        return self._alarms
 
     def open(self, term: TermT) -> None:
         """Take `term` into the running ones."""
         self.terms.add(term)
-        loop = asyncio.get_running_loop()
-        if self._pulse is None or self._pulse[0] is not loop:
-            self._beat(loop, clock.now() - loop.time())
 
     def close(self, term: TermT) -> None:
         """Take `term` out of the running ones."""
@@ -74,14 +79,3 @@ class Office(Generic[TermT]):
         """Close the store, if it was made for this family."""
         if self._owns_store:
             await self.store.aclose()
-
-    def _beat(self, loop: asyncio.AbstractEventLoop, ahead: float) -> None:
-        """Look every second, while there are terms, whether the machine was suspended."""
-        self._pulse = None
-        if not self.terms:
-            return
-        ahead_now = clock.now() - loop.time()
-        if abs(ahead_now - ahead) > SUSPENDED:
-            for term in tuple(self.terms):
-                term.wake()
-        self._pulse = loop, loop.call_later(PULSE, self._beat, loop, ahead_now)

@@ -5,6 +5,7 @@ is never success, and a cancellation of the caller is never swallowed.
 """
 
 import asyncio
+import inspect
 import random
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -31,7 +32,7 @@ async def attempt(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> O
     error: BaseException | None = None
     value: T | None = None
     try:
-        value = await action()
+        value = await _awaitable(action())
     except BaseException as raised:  # noqa: BLE001 - told apart below, when the term is over
         error = raised
     try:
@@ -48,6 +49,12 @@ async def attempt(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> O
         )
     finally:
         error = None  # or the frame and its traceback would keep each other alive
+
+
+def _awaitable(result: Awaitable[T]) -> Awaitable[T]:
+    if not inspect.isawaitable(result):
+        raise TypeError(f"action must return an awaitable, not {type(result).__name__}")
+    return result
 
 
 def unwrap(election: str, outcome: Outcome[T]) -> T | None:
@@ -131,10 +138,10 @@ async def campaign(
     """
     began = 0.0
 
-    async def timed() -> T:
+    def timed() -> Awaitable[T]:
         nonlocal began
         began = clock.now()
-        return await action()
+        return action()
 
     quick_ends = 0
     while True:

@@ -8,7 +8,7 @@ import asyncio
 import math
 import os
 import random
-from collections.abc import Callable
+from contextvars import Context, copy_context
 from functools import partial
 
 import anyio
@@ -28,6 +28,7 @@ class Term:
 
     __slots__ = (
         "__weakref__",
+        "_alarms",
         "_attempts",
         "_closed",
         "_ending",
@@ -37,11 +38,12 @@ class Term:
         "_may_be_ours",
         "_office",
         "_options",
+        "_over",
         "_pid",
-        "_release_error",
         "_scopes",
-        "_timer",
         "claim",
+        "context",
+        "due",
         "grant",
         "loss_reason",
         "name",
@@ -54,25 +56,27 @@ class Term:
         self.claim: Claim = claim
         self.grant: Grant = grant
         self.loss_reason: LossReason | None = None
+        self.context: Context = copy_context()
+        self.due: float = math.inf
         self._office = office
+        self._alarms = office.alarms
         self._options = options
         self._guard = Guard()
         self._machine = LeaseMachine(
             options, sent_at=grant.sent_at, ttl=grant.ttl, early=random.random()
         )
         self._pid = os.getpid()
-        self._timer: asyncio.TimerHandle | None = None
-        # Lists, because they are nearly always empty, and an empty list is small.
-        self._attempts: list[asyncio.Task[None]] = []
-        self._scopes: list[anyio.CancelScope] = []
+        # Tuples, because they are nearly always empty, and all share the one empty tuple.
+        self._attempts: tuple[asyncio.Task[None], ...] = ()
+        self._scopes: tuple[anyio.CancelScope, ...] = ()
         self._lost: asyncio.Event | None = None
         self._may_be_ours = True
-        self._closed: asyncio.Future[None] | None = None
+        self._closed = False
+        self._over: asyncio.Future[None] | None = None  # made when somebody else waits for the end
         self._ending: events.Ending = "lost"
-        self._release_error: Exception | None = None
         office.open(self)
-        office.tell(events.TermStarted(**self.names))
-        self.wake()
+        office.tell(events.TermStarted, self)
+        self._alarms.set(self, self._machine.expected)  # nothing can be due yet
 
     @property
     def held(self) -> bool:
@@ -93,24 +97,31 @@ class Term:
                 self._lost.set()
         return self._lost
 
+    def ring(self) -> None:
+        """The time has come for what the alarm was set for."""
+        if self._machine.phase is Phase.LOST:
+            self._guard.cancel()  # for the second time
+        else:
+            self.wake()
+
     def wake(self) -> None:
         """Do what the time demands, and come back when it will demand something again."""
         if os.getpid() != self._pid:
             return  # a forked child's copy of the timer: the lease is its parent's
         if self._machine.phase is Phase.LOST:
-            return  # the timer now belongs to the second cancellation
+            return  # the alarm now belongs to the second cancellation
         now = clock.now()
-        if self._closed is None and self.loss_reason is None:
+        if not self._closed and self.loss_reason is None:
             if self._guard.cancelled_by_others:
                 self._machine.stop(now)
             else:
                 self._machine.resume()
         decision = self._machine.decide(now)
         if isinstance(decision, Wait):
-            self._wake_at(decision.until, now)
+            self._alarms.set(self, decision.until)
         elif isinstance(decision, Renew):
-            # The timer first: should anything fail below, it is looked at again all the same.
-            self._wake_at(now + decision.within, now)
+            # The alarm first: should anything fail below, it is looked at again all the same.
+            self._alarms.set(self, now + decision.within)
             self._start_attempt(decision.within)
         elif isinstance(decision, Stop):
             self._note_loss(decision.reason)
@@ -126,20 +137,37 @@ class Term:
         self._hear(await self._office.store.extend(self.claim, self.grant.seat, duration, budget))
         return self.held
 
+    def step_down(self) -> None:
+        """Ask the action to stop; the seat is given back when it has."""
+        if self._machine.phase is Phase.HELD:
+            self._machine.stop(clock.now())
+            self._note_loss("stepped_down")
+            self.wake()
+
+    async def hand_over(self) -> None:
+        """Step down, and return when the term is over; in the action's own task, when asked."""
+        self.step_down()
+        if self._guard.guards_current_task:
+            await asyncio.sleep(0)  # where the cancellation arrives, if there is one
+        else:
+            await self._see_it_end()
+
     def disarm(self) -> bool:
         """The action has ended. Returns whether a `CancelledError` that left it was ours alone."""
         return self._guard.disarm()
 
-    async def close(self) -> None:
+    async def close(self, *, restore: bool = False) -> None:
         """End the term: renew no more, and give the seat back if it may still be ours.
+
+        With `restore`, what was done in it does not count for its period.
 
         Idempotent. Never raises for what the store says; a cancellation is handed on when all is
         done.
         """
         if os.getpid() != self._pid:
             return
-        if self._closed is not None:
-            await outlast(self._closed)  # somebody else is at it, or has done it
+        if self._closed:
+            await self._see_it_end()  # somebody else is at it, or has done it
             return
         self._guard.disarm()
         now = clock.now()
@@ -147,22 +175,22 @@ class Term:
             # The loop was blocked beyond the deadline: nobody could notice before the action's end.
             self.wake()
         budget = self._release_budget(now)
-        self._closed = asyncio.get_running_loop().create_future()
-        self._wake_at(math.inf, now)
+        self._closed = True
+        self._alarms.set(self, math.inf)
         self._machine.close()
-        attempts = tuple(self._attempts)
+        attempts = self._attempts
         for scope in self._scopes:
             scope.cancel()
         try:
             # A doubtful grant is given up also when it is lost: a late copy must find that out.
             if self._may_be_ours or self.grant.doubtful:
                 try:
-                    await self._release(budget)
+                    await self._release(budget, restore=restore)
                 except asyncio.CancelledError:
                     # What was cut in mid-air is sent again, to its end: a release may be repeated.
                     left = max(now + budget.total - clock.now(), self._options.renewal_budget)
                     again = Budget(left, budget.each)
-                    await finish(partial(self._release, again, repeated=True))
+                    await finish(partial(self._release, again, restore=restore, repeated=True))
                     raise
         finally:
             try:
@@ -170,7 +198,12 @@ class Term:
                     await outlast(*attempts)
             finally:
                 self._end()
-                self._closed.set_result(None)
+
+    async def _see_it_end(self) -> None:
+        if self in self._office.terms:
+            if self._over is None:
+                self._over = asyncio.get_running_loop().create_future()
+            await outlast(self._over)
 
     def _release_budget(self, now: float) -> Budget:
         """Two requests' time; after a loss no longer than the seat would take to free itself."""
@@ -179,12 +212,17 @@ class Term:
             total = min(total, max(self._options.renewal_budget, self._machine.deadline - now))
         return Budget(total, each)
 
-    async def _release(self, budget: Budget, *, repeated: bool = False) -> None:
+    async def _release(
+        self, budget: Budget, *, restore: bool = False, repeated: bool = False
+    ) -> None:
         keep = max(0.0, self._options.min_hold_time - (clock.now() - self.grant.sent_at))
         try:
-            answer = await self._office.store.release(self.claim, self.grant, keep, budget)
+            answer = await self._office.store.release(
+                self.claim, self.grant, keep, budget, restore=restore
+            )
         except Exception as error:  # noqa: BLE001 - no failed release replaces the outcome
-            self._ending, self._release_error = "unknown", error
+            self._ending = "unknown"
+            self._office.tell(events.ReleaseFailed, self, error=error)
             return
         if repeated:
             answer = "released"  # the first may have done it, so that "not yours" tells nothing
@@ -194,27 +232,32 @@ class Term:
 
     def _end(self) -> None:
         self._office.close(self)
-        duration = clock.now() - self.grant.sent_at
         self._office.tell(
-            events.TermEnded(
-                **self.names, ending=self._ending, duration=duration, error=self._release_error
-            )
+            events.TermEnded,
+            self,
+            ending=self._ending,
+            duration=clock.now() - self.grant.sent_at,
         )
+        if self._over is not None:
+            self._over.set_result(None)
 
     def _start_attempt(self, within: float) -> None:
         task = asyncio.get_running_loop().create_task(
             self._attempt(within), name="incumbent renewal"
         )
-        self._attempts.append(task)
-        task.add_done_callback(self._attempts.remove)
+        self._attempts += (task,)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, attempt: asyncio.Task[None]) -> None:
+        self._attempts = tuple(other for other in self._attempts if other is not attempt)
 
     async def _attempt(self, within: float) -> None:
         # The stop flag and the scope, both: on Python 3.11 a plain cancellation may be swallowed.
         # Made here, in a task: anyio refuses to make one in a timer's callback.
         with anyio.CancelScope() as scope:
-            if self._closed is not None:
+            if self._closed:
                 return
-            self._scopes.append(scope)
+            self._scopes += (scope,)
             try:
                 answer = await self._office.store.extend(
                     self.claim, self.grant.seat, self._options.lease_time, Budget(within, within)
@@ -223,20 +266,22 @@ class Term:
                 self._machine.failed(clock.now(), random.random())
                 if self.held:
                     self._office.tell(
-                        events.RenewalDelayed(**self.names, error=error, remaining=self.remaining)
+                        events.RenewalDelayed, self, error=error, remaining=self.remaining
                     )
                 self.wake()
             else:
                 self._hear(answer)
             finally:
-                self._scopes.remove(scope)
+                self._scopes = tuple(other for other in self._scopes if other is not scope)
 
     def _hear(self, answer: Extended | NotYours) -> None:
         """Take the store's answer to an extension; one that comes after the end changes nothing."""
         if isinstance(answer, Extended):
             self._machine.confirmed(answer.sent_at, answer.ttl)
             if self.held:
-                self._office.tell(events.TermRenewed(**self.names, remaining=self.remaining))
+                self._office.tell(events.TermRenewed, self, remaining=self.remaining)
+            if answer.asked:
+                self.step_down()
             self.wake()
         elif self._machine.refused():
             self._may_be_ours = False
@@ -245,17 +290,15 @@ class Term:
     def _lose(self, reason: LossReason) -> None:
         asked_before = self.loss_reason is not None
         self._note_loss(reason)
-        if self._options.on_loss == "notify":
-            return
-        # An action that swallowed its cancellation, or cleans up for too long, is cancelled once
-        # more, when the lease's end has come.
-        if asked_before:
-            self._guard.cancel()
-        else:
-            now = clock.now()
-            self._call_at(
-                max(self._machine.deadline, now + self._options.stop_grace), now, self._guard.cancel
-            )
+        again_at = math.inf
+        if self._options.on_loss == "cancel":
+            # An action that swallowed its cancellation, or cleans up for too long, is cancelled
+            # once more, when the lease's end has come.
+            if asked_before:
+                self._guard.cancel()
+            else:
+                again_at = max(self._machine.deadline, clock.now() + self._options.stop_grace)
+        self._alarms.set(self, again_at)
 
     def _note_loss(self, reason: LossReason) -> None:
         """The first reason counts, and is told once."""
@@ -266,18 +309,7 @@ class Term:
             self._lost.set()
         if self._options.on_loss == "cancel":
             self._guard.cancel()
-        self._office.tell(events.TermLost(**self.names, reason=reason))
-
-    def _wake_at(self, until: float, now: float) -> None:
-        self._call_at(until, now, self.wake)
-
-    def _call_at(self, when: float, now: float, callback: Callable[[], None]) -> None:
-        """Set the term's one timer, to infinity for none."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if when < math.inf:
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, when - now), callback)
+        self._office.tell(events.TermLost, self, reason=reason)
 
     @property
     def names(self) -> events.TermNames:

@@ -15,11 +15,13 @@ _LEVELS: Final[dict[type[events.Event], tuple[int, str]]] = {
     events.TermRenewed: (logging.DEBUG, "lease renewed"),
     events.RenewalDelayed: (logging.WARNING, "renewal delayed"),
     events.TermLost: (logging.WARNING, "leadership lost"),
+    events.ReleaseFailed: (logging.WARNING, "release failed"),
     events.TermEnded: (logging.INFO, "term ended"),
     events.ActionRaised: (logging.ERROR, "action raised"),
     events.AttemptSkipped: (logging.DEBUG, "not elected"),
     events.AttemptDelayed: (logging.WARNING, "election delayed"),
 }
+_OTHER: Final = (logging.INFO, "event")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,12 @@ class LoggingHook:
 
     logger: logging.Logger = logging.getLogger("incumbent")
 
+    def wants(self, kind: type[events.Event]) -> bool:
+        """Whether such an event would be written now."""
+        return self.logger.isEnabledFor(_LEVELS.get(kind, _OTHER)[0])
+
     def __call__(self, event: events.Event) -> None:
-        level, message = _LEVELS.get(type(event), (logging.INFO, "event"))
-        if isinstance(event, events.TermEnded) and event.error is not None:
-            level, message = logging.WARNING, "release failed"
+        level, message = _LEVELS.get(type(event), _OTHER)
         if not self.logger.isEnabledFor(level):
             return
         values = {field.name: getattr(event, field.name) for field in fields(event)}

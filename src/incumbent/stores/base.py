@@ -5,8 +5,10 @@ trouble is the store's own exception.
 """
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from incumbent.periods import OncePer
 from incumbent.results import LeaderInfo, LeaderState
 
 
@@ -18,10 +20,11 @@ class Budget(NamedTuple):
     each: float
     """One request, until its answer is overdue."""
 
-    @classmethod
-    def of_two(cls, request_timeout: float) -> "Budget":
+    @staticmethod
+    @lru_cache(maxsize=128)
+    def of_two(request_timeout: float) -> "Budget":
         """The time of two requests: what is asked once may be asked once more."""
-        return cls(2 * request_timeout, request_timeout)
+        return Budget(2 * request_timeout, request_timeout)
 
 
 class Claim(NamedTuple):
@@ -34,6 +37,10 @@ class Claim(NamedTuple):
     lease_time: float
     margin: float
     """Seconds that must be left of a lease when its grant arrives, for it to be of use."""
+    once_per: OncePer | None = None
+    """At most one term per such period, whoever holds it."""
+    after: int = 0
+    """Only in a period that begins after this time: milliseconds since the epoch."""
 
     def __repr__(self) -> str:
         return f"<Claim of {self.election!r} by {self.leader_id!r}>"
@@ -53,9 +60,16 @@ class Grant(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """Every seat is taken; `holder` has the one that will be free first."""
+    """No seat is to be had now."""
 
-    holder: LeaderInfo
+    holder: LeaderInfo | None
+    """Who has the seat that will be free first; None when those that are free are due to others."""
+    spent: bool = False
+    """True when the claim had to be given up on the way: the next request needs a new one."""
+
+
+class Ran(NamedTuple):
+    """There has been a term in this period: nobody gets a seat before the next one."""
 
 
 class Extended(NamedTuple):
@@ -63,6 +77,8 @@ class Extended(NamedTuple):
 
     ttl: float
     sent_at: float
+    asked: bool = False
+    """Whether the holder was asked to step down."""
 
 
 NotYours: TypeAlias = Literal["taken", "gone"]
@@ -72,16 +88,55 @@ Released: TypeAlias = Literal["released", "taken", "gone"]
 """What became of a release; one that was sent again and then found nothing was successful."""
 
 
+class Place(Protocol):
+    """A place in the line of one election, kept from the first request to the last.
+
+    It is given up by a grant, by a last request, or by `leave`: always one of the three.
+    """
+
+    async def called(self, until: float) -> None:
+        """Return when it is worth asking again, or when `incumbent.clock` says `until`.
+
+        What happened since the last request was sent is not missed: then it returns at once.
+        """
+        ...
+
+    async def leave(self, budget: Budget) -> None:
+        """Leave the line; what was due to the leaver goes to the next. Idempotent, and quiet."""
+        ...
+
+    def close(self) -> None:
+        """Forget the place here, without a word to the server."""
+        ...
+
+
 @runtime_checkable
 class Store(Protocol):
-    """Seats of elections with one holder each, and the one clock that says when they are free."""
+    """Seats of elections with one holder each, and the one clock that says when they are free.
 
-    async def acquire(self, claim: Claim, budget: Budget) -> Grant | Busy:
-        """Take the lowest free seat, or learn that it is already the claim's.
+    Those who wait for a seat stand in line: first come, first served.
+    """
+
+    async def acquire(
+        self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
+    ) -> Grant | Busy | Ran:
+        """Take the seat that is due to the claim, or learn that one is already the claim's.
+
+        Without a `place` that is the lowest free seat which nobody in line is waiting for. With one
+        the claim stands in line from this request on; the `last` one takes a seat or leaves. With
+        `Ran` it has left as well.
 
         A grant that arrives too late to be of use counts as an overdue answer, and is raised as
         such. When this raises, or is cancelled, nothing of the claim is left behind, as far as the
-        server can be reached.
+        server can be reached; a place keeps its rank, should it be used again.
+        """
+        ...
+
+    async def stand(self, claim: Claim, budget: Budget) -> Place:
+        """A place for `claim`, which is in line from its first request on.
+
+        Returns when a call would be heard, or is known not to be: then time has to do it. Raises
+        nothing but a cancellation.
         """
         ...
 
@@ -91,12 +146,27 @@ class Store(Protocol):
         """Let the lease live `duration` seconds from now, at least; never shortens it."""
         ...
 
-    async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
-        """Free the seat at once, or leave it taken, but nobody's, for `keep` seconds at most."""
+    async def release(
+        self, claim: Claim, grant: Grant, keep: float, budget: Budget, *, restore: bool = False
+    ) -> Released:
+        """Free the seat at once, or leave it taken, but nobody's, for `keep` seconds at most.
+
+        With `restore` the term does not count for its period.
+        """
         ...
 
     async def leave(self, claim: Claim, budget: Budget) -> None:
         """Undo a claim whose fate is unknown, also one whose request has yet to arrive."""
+        ...
+
+    async def ask_to_step_down(
+        self, election: str, seats: int, seat: int | None, budget: Budget
+    ) -> int:
+        """Let the holder of `seat`, or all of them, learn it at their next extension: how many."""
+        ...
+
+    def wall_clock(self) -> int:
+        """Milliseconds since the epoch by the clock that counts periods, as far as is known."""
         ...
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:

@@ -4,12 +4,31 @@ Keeps the same contract as the server's store, with no server: nothing here is s
 processes.
 """
 
+import asyncio
 import time
+from bisect import insort
 from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
 
 from incumbent import clock
 from incumbent.results import LeaderInfo, LeaderState
-from incumbent.stores.base import Budget, Busy, Claim, Extended, Grant, NotYours, Released, instant
+from incumbent.stores.base import (
+    Budget,
+    Busy,
+    Claim,
+    Extended,
+    Grant,
+    NotYours,
+    Place,
+    Ran,
+    Released,
+    instant,
+)
+from incumbent.stores.bell import Bell
+
+GRACE: Final = 1.0
+"""Seconds for which a seat is kept for the one whose turn it is."""
 
 
 @dataclass(slots=True)
@@ -19,6 +38,30 @@ class _Seat:
     fence: int
     since_ms: float
     ends_at: float
+    was: int = -1
+    """The last period before this term, for when it does not count."""
+    period: int | None = None
+    asked: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    store: "MemoryStore" = field(repr=False)
+    election: str
+    seats: int
+    arrival: int
+    bell: Bell = field(default_factory=Bell, repr=False)
+    kept_until: float = 0.0
+    """Until when a seat is kept for it; 0 as long as it is not its turn."""
+
+    async def called(self, until: float) -> None:
+        await self.bell.wait(until)
+
+    async def leave(self, budget: Budget) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.store.forget(self)
 
 
 class MemoryStore:
@@ -30,30 +73,48 @@ class MemoryStore:
     def __init__(self) -> None:
         self._seats: dict[tuple[str, int], _Seat] = {}
         self._fences: dict[str, int] = {}
+        self._ticks: dict[str, int] = {}
+        """When the last period began in which there was a term."""
+        self._lines: dict[str, list[_Place]] = {}
+        self._alarms: dict[str, asyncio.TimerHandle] = {}
+        self._arrivals = count(1)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._seats)} seats>"
 
-    async def acquire(self, claim: Claim, budget: Budget) -> Grant | Busy:
+    async def acquire(
+        self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
+    ) -> Grant | Busy | Ran:
         now = clock.now()
+        mine = self._ours(place)
         taken = self._taken(claim.election, claim.seats, now)
         for number, seat in taken.items():
             if seat.token == claim.token:
                 seat.ends_at = max(seat.ends_at, now + claim.lease_time)
+                self._leave_line(mine)
                 return self._grant(number, seat, now)
-        for number in range(claim.seats):
-            if number not in taken:
-                seat = _Seat(
-                    claim.token,
-                    claim.leader_id,
-                    self._next_fence(claim.election),
-                    time.time() * 1000,
-                    now + claim.lease_time,
-                )
-                self._seats[claim.election, number] = seat
-                return self._grant(number, seat, now)
+        if self._has_run(claim):
+            if mine is not None:
+                self.forget(mine)
+            return Ran()
+        if mine is not None:
+            self._join_line(mine)
+        due, left = self._walk(claim.election, now, mine, claim.seats)
+        if mine is None and left:
+            due = left[0]
+        if due is not None:
+            self._leave_line(mine)
+            return self._grant(due, self._sit(claim, due, now), now)
+        if last:
+            self._leave_line(mine)
+        self._set_alarm(claim.election, now)
+        if not taken:
+            return Busy(None)
         number = min(taken, key=lambda number: taken[number].ends_at)
         return Busy(self._info(number, taken[number], now))
+
+    async def stand(self, claim: Claim, budget: Budget) -> Place:
+        return _Place(self, claim.election, claim.seats, next(self._arrivals))
 
     async def extend(
         self, claim: Claim, seat: int, duration: float, budget: Budget
@@ -65,32 +126,57 @@ class MemoryStore:
         if held.token != claim.token:
             return "taken"
         held.ends_at = max(held.ends_at, now + duration)
-        return Extended(_left(held, now), now)
+        return Extended(_left(held, now), now, asked=held.asked)
 
-    async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
+    async def release(
+        self, claim: Claim, grant: Grant, keep: float, budget: Budget, *, restore: bool = False
+    ) -> Released:
         now = clock.now()
         held = self._taken(claim.election, claim.seats, now).get(grant.seat)
         if held is None:
             return "gone"
         if held.token != claim.token:
             return "taken"
+        if restore:
+            self._restore(claim.election, held)
         if keep > 0:
             held.token = None
             held.ends_at = min(held.ends_at, now + keep)
         else:
             del self._seats[claim.election, grant.seat]
+        self._look(claim.election)
         return "released"
 
     async def leave(self, claim: Claim, budget: Budget) -> None:
         for number, seat in self._taken(claim.election, claim.seats, clock.now()).items():
             if seat.token == claim.token:
+                self._restore(claim.election, seat)
                 del self._seats[claim.election, number]
+        self._look(claim.election)
+
+    async def ask_to_step_down(
+        self, election: str, seats: int, seat: int | None, budget: Budget
+    ) -> int:
+        taken = self._taken(election, seats, clock.now())
+        asked = [
+            held
+            for number, held in taken.items()
+            if held.token is not None and seat in {None, number}
+        ]
+        for held in asked:
+            held.asked = True
+        return len(asked)
+
+    def wall_clock(self) -> int:
+        return time.time_ns() // 1_000_000
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
         now = clock.now()
         taken = self._taken(election, seats, now)
         return LeaderState(
-            election, tuple(self._info(number, taken[number], now) for number in sorted(taken))
+            election,
+            tuple(self._info(number, taken[number], now) for number in sorted(taken)),
+            waiting=len(self._lines.get(election, ())),
         )
 
     def passing(self, error: Exception) -> bool:
@@ -98,6 +184,85 @@ class MemoryStore:
 
     async def aclose(self) -> None:
         """Nothing to give back: the leases live as long as the store."""
+
+    def forget(self, place: _Place) -> None:
+        """Take `place` out of its line; what was due to it goes to the next."""
+        if place in self._lines.get(place.election, ()):
+            self._leave_line(place)
+            self._look(place.election)
+
+    # -- the line ----------------------------------------------------------------------------
+
+    def _ours(self, place: Place | None) -> _Place | None:
+        if place is None or (isinstance(place, _Place) and place.store is self):
+            return place
+        raise TypeError(f"a place of another store: {place!r}")
+
+    def _join_line(self, place: _Place) -> None:
+        place.bell.mute()
+        place.kept_until = 0.0
+        line = self._lines.setdefault(place.election, [])
+        if place not in line:
+            insort(line, place, key=lambda each: each.arrival)
+
+    def _leave_line(self, place: _Place | None) -> None:
+        if place is None:
+            return
+        line = self._lines.get(place.election, [])
+        if place in line:
+            line.remove(place)
+        if not line:
+            self._lines.pop(place.election, None)
+            self._set_alarm(place.election, 0.0)
+
+    def _walk(
+        self, election: str, now: float, mine: _Place | None = None, seats: int = 0
+    ) -> tuple[int | None, list[int]]:
+        """Call everybody in line to whom a free seat is due.
+
+        Returns the seat that is due to `mine`, and what the line leaves of the first `seats`.
+        """
+        line = self._lines.get(election, [])
+        line[:] = [place for place in line if not 0 < place.kept_until <= now]
+        size = max(seats, *(place.seats for place in line), 0)
+        taken = self._taken(election, size, now)
+        free = [number for number in range(size) if number not in taken]
+        due: int | None = None
+        for place in line:
+            if not free:
+                break
+            if free[0] >= place.seats:
+                continue
+            number = free.pop(0)
+            if place is mine:
+                due = number
+            elif not place.kept_until:
+                place.kept_until = now + GRACE
+                place.bell.ring()
+        return due, [number for number in free if number < seats]
+
+    def _look(self, election: str) -> None:
+        """A seat may be free: call whose turn it is, and look again when another may be."""
+        now = clock.now()
+        self._walk(election, now)
+        self._set_alarm(election, now)
+
+    def _set_alarm(self, election: str, now: float) -> None:
+        alarm = self._alarms.pop(election, None)
+        if alarm is not None:
+            alarm.cancel()
+        line = self._lines.get(election)
+        if not line:
+            return
+        taken = self._taken(election, max(place.seats for place in line), now)
+        ends = [seat.ends_at for seat in taken.values()]
+        ends += [place.kept_until for place in line if place.kept_until]
+        if ends:
+            self._alarms[election] = asyncio.get_running_loop().call_later(
+                max(0.0, min(ends) - now), self._look, election
+            )
+
+    # -- seats -------------------------------------------------------------------------------
 
     def _taken(self, election: str, seats: int, now: float) -> dict[int, _Seat]:
         taken: dict[int, _Seat] = {}
@@ -110,6 +275,31 @@ class MemoryStore:
             else:
                 taken[number] = seat
         return taken
+
+    def _sit(self, claim: Claim, number: int, now: float) -> _Seat:
+        seat = self._seats[claim.election, number] = _Seat(
+            claim.token,
+            claim.leader_id,
+            self._next_fence(claim.election),
+            time.time() * 1000,
+            now + claim.lease_time,
+            was=self._ticks.get(claim.election, -1),
+        )
+        if claim.once_per is not None:
+            seat.period = claim.once_per.period(self.wall_clock()).begins
+            self._ticks[claim.election] = seat.period
+        return seat
+
+    def _has_run(self, claim: Claim) -> bool:
+        if claim.once_per is None:
+            return False
+        last = max(self._ticks.get(claim.election, -1), claim.after)
+        return last >= claim.once_per.period(self.wall_clock()).begins
+
+    def _restore(self, election: str, seat: _Seat) -> None:
+        """The term of `seat` does not count for its period, if that is still the last one."""
+        if seat.period is not None and self._ticks.get(election) == seat.period:
+            self._ticks[election] = seat.was
 
     def _next_fence(self, election: str) -> int:
         fence = max(self._fences.get(election, 0) + 1, time.time_ns() // 1000)

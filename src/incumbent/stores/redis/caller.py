@@ -12,6 +12,7 @@ from typing import Final
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
+from redis.asyncio.connection import ConnectionPool
 
 from incumbent import clock
 from incumbent.backoff import pause_after
@@ -32,32 +33,41 @@ MOST_RETIRED: Final = 5
 class Call:
     """What became of the requests of one call, each sent once."""
 
-    __slots__ = ("requests",)
+    __slots__ = ("_earlier", "_last")
 
     def __init__(self) -> None:
-        self.requests: list[Request] = []
+        self._last: Request | None = None
+        self._earlier: tuple[Request, ...] = ()  # hardly ever any
+
+    def add(self, request: Request) -> None:
+        """`request` is about to be sent."""
+        if self._last is not None:
+            self._earlier += (self._last,)
+        self._last = request
 
     @property
     def sent_at(self) -> float:
         """When the last one was sent, which is the one that was answered; 0 if none was."""
-        return self.requests[-1].sent_at if self.requests else 0.0
+        return self._last.sent_at if self._last is not None else 0.0
 
     @property
     def sent(self) -> bool:
         """Whether any of them may have reached the server."""
-        return any(request.sent_at for request in self.requests)
+        return self.sent_at > 0 or any(request.sent_at for request in self._earlier)
 
     @property
     def doubtful(self) -> bool:
         """Whether any of them had no answer, so that it may yet arrive."""
-        return any(request.unanswered for request in self.requests)
+        if self._last is None:
+            return False
+        return self._last.unanswered or any(request.unanswered for request in self._earlier)
 
 
 class Caller:
     """The way to the server of `client`: one wire per event loop and process."""
 
     def __init__(self, client: Redis) -> None:
-        self._pool = client.connection_pool
+        self._pool: ConnectionPool = client.connection_pool
         self._pid = os.getpid()
         self._wire: Wire | None = None
         self._retired: list[Wire] = []
@@ -77,16 +87,26 @@ class Caller:
         `call` tells afterwards, also after an error, what was sent.
         """
         call = call or Call()
-        deadline = clock.now() + budget.total
-        commands = script.commands(keys, args)
-        command = next(commands)
+        within, deadline = min(budget), clock.now() + budget.total
+        command = script.command(keys, args)
         said: redis_errors.RedisError | None = None
         failures = 0
         while True:
             try:
-                return await self._send(call, command, min(budget.each, deadline - clock.now()))
+                if within <= 0:
+                    raise redis_errors.TimeoutError("no time was left to ask the server")
+                wire = self._wire
+                if wire is None or wire.retired or not self._at_home():
+                    wire = await self._new_wire()
+                request = Request(command)
+                call.add(request)
+                try:
+                    return await wire.send(request, within)
+                finally:
+                    if self._closed and not wire.busy:
+                        await wire.retire()
             except redis_errors.NoScriptError:
-                command = next(commands)
+                command = script.command(keys, args, by_text=True)
             except ElsewhereError:
                 pass
             except redis_errors.RedisError as error:
@@ -100,6 +120,13 @@ class Caller:
                     # A last try that is cut short must not hide what was said before.
                     raise said or error from None
                 await asyncio.sleep(pause)
+            within = min(budget.each, deadline - clock.now())
+
+    async def pool(self) -> ConnectionPool:
+        """The pool that connections are to be taken from, in this process."""
+        if not self._at_home():
+            await self._come_home()
+        return self._pool
 
     async def aclose(self) -> None:
         """Give the connection back; a call that is still to come opens one for itself."""
@@ -108,25 +135,12 @@ class Caller:
             await self._come_home()
         await finish(self._retire)
 
-    async def _send(self, call: Call, command: bytes, within: float) -> Reply:
-        if within <= 0:
-            raise redis_errors.TimeoutError("no time was left to ask the server")
+    async def _new_wire(self) -> Wire:
+        """A new wire. Old ones that still have something under way are remembered, but not many."""
         if not self._at_home():
             await self._come_home()
-        wire = self._wire
-        if wire is None or wire.retired:
-            wire = await self._replace(wire)
-        request = Request(command)
-        call.requests.append(request)
-        try:
-            return await wire.send(request, within)
-        finally:
-            if self._closed and not wire.busy:
-                await wire.retire()
-
-    async def _replace(self, old: Wire | None) -> Wire:
-        """A new wire. Old ones that still have something under way are remembered, but not many."""
-        self._retired = [wire for wire in (*self._retired, old) if wire is not None and wire.busy]
+        old = (*self._retired, self._wire)
+        self._retired = [wire for wire in old if wire is not None and wire.busy]
         new = self._wire = Wire(self._pool)
         while len(self._retired) > MOST_RETIRED:
             await self._retired.pop(0).drop()

@@ -3,33 +3,40 @@
 Knows what a script is called, not what it does: that stands in the script's own header.
 """
 
-import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from importlib.resources import files
+from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import sha1
+from pathlib import Path
 from typing import Final, NamedTuple
 
-_FOLDER = files("incumbent.stores.redis") / "lua"
+_FOLDER: Final = Path(__file__).with_name("lua")
 _PRELUDE: Final = (_FOLDER / "prelude.lua").read_bytes()
 
 
-@dataclass(frozen=True, slots=True)
 class Script:
     """One script. Holds no client: the server's cache is found out about by asking it."""
 
-    name: str
-    text: bytes = field(repr=False)
-    sha: bytes = field(repr=False)
-    seldom: bool
-    """So seldom run that the server will hardly have it in its cache: sent as text at once."""
+    __slots__ = ("_by_digest", "_by_text", "name", "seldom", "sha", "text")
 
-    def commands(self, keys: "PackedKeys", args: Sequence[bytes]) -> Iterator[bytes]:
-        """By digest first, which works if the server has it in its cache; then by text."""
-        head, rest = b"*%d\r\n" % (2 + keys.parts + len(args)), keys.packed + pack(args)
-        if not self.seldom:
-            yield b"%b$7\r\nEVALSHA\r\n$40\r\n%b\r\n%b" % (head, self.sha, rest)
-        while True:
-            yield b"%b%b%b" % (head, pack((b"EVAL", self.text)), rest)
+    def __init__(self, name: str, text: bytes, *, seldom: bool = False) -> None:
+        """`seldom`: the server will hardly have it in its cache, so it is sent as text at once."""
+        self.name: str = name
+        self.text: bytes = text
+        self.sha: bytes = sha1(text, usedforsecurity=False).hexdigest().encode()
+        self.seldom: bool = seldom
+        self._by_digest = pack((b"EVALSHA", self.sha))
+        self._by_text = pack((b"EVAL", text))
+
+    def __repr__(self) -> str:
+        return f"<Script {self.name}>"
+
+    def command(self, keys: "PackedKeys", args: Sequence[bytes], *, by_text: bool = False) -> bytes:
+        """By digest, which works if the server has it in its cache, or by text."""
+        called = self._by_text if by_text or self.seldom else self._by_digest
+        parts = 2 + keys.parts + len(args)
+        # The first argument is a token or such, new each time; the others hardly ever change.
+        first, others = pack(args[:1]), _pack_once(tuple(args[1:]))
+        return b"*%d\r\n%b%b%b%b" % (parts, called, keys.packed, first, others)
 
 
 class PackedKeys(NamedTuple):
@@ -54,11 +61,13 @@ def pack(parts: Sequence[bytes]) -> bytes:
     return b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in parts])
 
 
+@lru_cache(maxsize=512)
+def _pack_once(parts: tuple[bytes, ...]) -> bytes:
+    return pack(parts)
+
+
 def _load(name: str, *, seldom: bool = False) -> Script:
-    text = _PRELUDE + (_FOLDER / f"{name}.lua").read_bytes()
-    return Script(
-        name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode(), seldom
-    )
+    return Script(name, _PRELUDE + (_FOLDER / f"{name}.lua").read_bytes(), seldom=seldom)
 
 
 ENROL: Final = _load("enrol")
@@ -69,4 +78,6 @@ ACQUIRE: Final = _load("acquire")
 EXTEND: Final = _load("extend")
 RELEASE: Final = _load("release")
 LEAVE: Final = _load("leave", seldom=True)
+TOUCH: Final = _load("touch")
 STATE: Final = _load("state")
+STEP_DOWN: Final = _load("step_down", seldom=True)

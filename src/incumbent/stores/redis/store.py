@@ -3,22 +3,41 @@
 Knows which keys and arguments a script takes, and what its answer means.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import Any, TypeAlias
+from functools import lru_cache, partial
+from typing import Any, Final, TypeAlias
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis, RedisCluster
 
 from incumbent import clock
 from incumbent.lease import valid_until
+from incumbent.periods import OncePer
 from incumbent.results import LeaderInfo, LeaderState
 from incumbent.shield import finish
-from incumbent.stores.base import Budget, Busy, Claim, Extended, Grant, NotYours, Released, instant
+from incumbent.stores.base import (
+    Budget,
+    Busy,
+    Claim,
+    Extended,
+    Grant,
+    NotYours,
+    Place,
+    Ran,
+    Released,
+    instant,
+)
 from incumbent.stores.redis import faults, scripts
 from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import keys_of
+from incumbent.stores.redis.line import ServerPlace
+from incumbent.stores.redis.lines import GRACE_MS, Lines
+from incumbent.stores.redis.wire import Reply
+
+MOST_CLOCKS: Final = 3
+"""How often a claim is sent because the server's clock said another period."""
 
 Client: TypeAlias = Redis
 """The clients that an elector can be given."""
@@ -31,37 +50,108 @@ class RedisStore:
         _check(client)
         self._prefix = prefix
         self._caller = Caller(client)
+        self._lines: Lines | None = None
+        self._ahead = time.time() - clock.now()
+        """Seconds by which the server's clock is ahead of ours, as far as is known."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} prefix={self._prefix!r}>"
 
-    async def acquire(self, claim: Claim, budget: Budget) -> Grant | Busy:
-        keys = keys_of(self._prefix, claim.election, claim.seats)
-        args = (claim.token.encode(), claim.leader_id.encode(), _ms(claim.lease_time))
+    async def acquire(
+        self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
+    ) -> Grant | Busy | Ran:
+        mine = _ours(place)
         call = Call()
-        # A quarter of the time is kept for the clean-up, so that both together stay within the
-        # budget.
-        trying, cleaning = (
-            Budget(budget.total * 0.75, budget.each),
-            Budget(budget.total * 0.25, budget.total * 0.25),
-        )
+        trying, cleaning = _parts(budget)
         try:
-            reply = await self._caller.run(scripts.ACQUIRE, keys.acquire, args, trying, call)
+            reply = await self._ask(claim, mine, trying, call, last=last)
             if reply[0] == b"granted":
-                return _grant(claim, reply, call)
+                grant = _grant(claim, reply, call)
+                if mine is not None:
+                    mine.close()
+                return grant
         except BaseException as error:
             # Whatever was read by somebody, only what was refused to *us* is known to be nothing.
             refused = isinstance(error, redis_errors.ResponseError) and not call.doubtful
             if call.sent and not refused:
-                await finish(partial(self._leave_quietly, claim, cleaning))
+                await finish(partial(self._leave_quietly, claim, cleaning, mine))
             raise
         if reply[0] == b"busy":
-            if call.doubtful:  # a copy that arrives when the seat is free must not take it
-                await finish(partial(self._leave_quietly, claim, cleaning))
-            return Busy(_info(reply[1:]))
+            return await self._refused(claim, reply, call, cleaning, mine, last=last)
+        if reply[0] == b"ran":
+            if mine is not None:
+                await mine.leave(cleaning)
+            return Ran()
         raise redis_errors.ResponseError(
             f"a claim of election {claim.election!r} was given up and then used again"
         )
+
+    def _ask(
+        self, claim: Claim, mine: ServerPlace | None, budget: Budget, call: Call, *, last: bool
+    ) -> Awaitable[Reply]:
+        keys = keys_of(self._prefix, claim.election, claim.seats)
+        args = [claim.token.encode(), claim.leader_id.encode(), _ms(claim.lease_time), GRACE_MS]
+        if mine is not None:
+            mine.asking()
+            stale = b"0" if last else _ms(mine.stale_after)
+            args += mine.name, b"%d" % mine.arrival, stale
+        if claim.once_per is None:
+            return self._caller.run(scripts.ACQUIRE, keys.acquire, args, budget, call)
+        if mine is None:
+            args += b"", b"0", b"0"
+        return self._ask_in_time(claim, claim.once_per, args, budget, call)
+
+    async def _ask_in_time(
+        self, claim: Claim, once_per: OncePer, args: list[bytes], budget: Budget, call: Call
+    ) -> Reply:
+        """Send the claim for the present period: again if the server's clock says another one."""
+        keys = keys_of(self._prefix, claim.election, claim.seats).acquire
+        for _ in range(MOST_CLOCKS):
+            period = once_per.period(self.wall_clock())
+            if period.begins <= claim.after:
+                return [b"ran"]
+            dated = [*args, b"%d" % period.begins, b"%d" % period.ends]
+            reply = await self._caller.run(scripts.ACQUIRE, keys, dated, budget, call)
+            if reply[0] == b"granted":
+                # Not before: a grant that is repeated says when it was made.
+                self._ahead = max(self._ahead, int(reply[3]) / 1000 - clock.now())
+            elif reply[0] in {b"when", b"ran"}:
+                self._ahead = int(reply[1]) / 1000 - clock.now()
+            if reply[0] != b"when":
+                return reply
+        raise redis_errors.TimeoutError(
+            f"the server is too slow for the periods of {claim.election!r}"
+        )
+
+    async def _refused(
+        self,
+        claim: Claim,
+        reply: Reply,
+        call: Call,
+        cleaning: Budget,
+        mine: ServerPlace | None,
+        *,
+        last: bool,
+    ) -> Busy:
+        if call.doubtful:  # a copy that arrives when the seat is free must not take it
+            leaving = mine if last else None
+            await finish(partial(self._leave_quietly, claim, cleaning, leaving))
+        if mine is not None:
+            mine.refused(arrival=int(reply[7]), soonest=int(reply[5]) / 1000)
+            if last:
+                mine.close()
+            elif call.doubtful:
+                mine.call()  # such a copy may have taken it already, and with it the place
+        return Busy(_info(reply[1:7]) if int(reply[1]) >= 0 else None, spent=call.doubtful)
+
+    async def stand(self, claim: Claim, budget: Budget) -> Place:
+        lines = self._lines
+        if lines is None or not lines.at_home:
+            self._lines = Lines(self._caller, self._prefix, await self._caller.pool())
+            if lines is not None:
+                await lines.forsake()
+            lines = self._lines
+        return await lines.stand(claim, min(budget))
 
     async def extend(
         self, claim: Claim, seat: int, duration: float, budget: Budget
@@ -71,13 +161,21 @@ class RedisStore:
         args = (claim.token.encode(), _ms(duration))
         reply = await self._caller.run(scripts.EXTEND, keys.extend[seat], args, budget, call)
         if reply[0] == b"held":
-            return Extended(ttl=int(reply[1]) / 1000, sent_at=call.sent_at)
+            return Extended(int(reply[1]) / 1000, call.sent_at, asked=bool(reply[2]))
         return "taken" if reply[0] == b"taken" else "gone"
 
-    async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
+    async def release(
+        self, claim: Claim, grant: Grant, keep: float, budget: Budget, *, restore: bool = False
+    ) -> Released:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         call = Call()
-        args = (claim.token.encode(), _ms(keep), b"1" if grant.doubtful else b"0")
+        args = (
+            claim.token.encode(),
+            _ms(keep),
+            _flag(grant.doubtful),
+            GRACE_MS,
+            _flag(restore),
+        )
         reply = await self._caller.run(
             scripts.RELEASE, keys.release[grant.seat], args, budget, call
         )
@@ -86,24 +184,62 @@ class RedisStore:
         return "taken" if reply[0] == b"taken" else "gone"
 
     async def leave(self, claim: Claim, budget: Budget) -> None:
-        keys = keys_of(self._prefix, claim.election, claim.seats)
-        await self._caller.run(scripts.LEAVE, keys.leave, (claim.token.encode(),), budget)
+        await self._leave(claim, budget, b"")
+
+    async def ask_to_step_down(
+        self, election: str, seats: int, seat: int | None, budget: Budget
+    ) -> int:
+        keys = keys_of(self._prefix, election, seats)
+        args = (b"" if seat is None else b"%d" % seat,)
+        reply = await self._caller.run(scripts.STEP_DOWN, keys.step_down, args, budget)
+        return int(reply[1])
+
+    def wall_clock(self) -> int:
+        return round((clock.now() + self._ahead) * 1000)
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
         keys = keys_of(self._prefix, election, seats)
         reply = await self._caller.run(scripts.STATE, keys.state, (), budget)
-        return LeaderState(election, tuple(_info(seat) for seat in reply))
+        return LeaderState(election, tuple(_info(seat) for seat in reply[1:]), int(reply[0]))
 
     def passing(self, error: Exception) -> bool:
         return faults.passing(error)
 
     async def aclose(self) -> None:
-        await self._caller.aclose()
+        lines = self._lines
+        try:
+            if lines is not None:
+                await (lines.aclose() if lines.at_home else lines.forsake())
+        finally:
+            await self._caller.aclose()
 
-    async def _leave_quietly(self, claim: Claim, budget: Budget) -> None:
-        # The claim's own error is on its way; what was taken frees itself after the lease time.
+    async def _leave(self, claim: Claim, budget: Budget, place: bytes) -> None:
+        keys = keys_of(self._prefix, claim.election, claim.seats)
+        args = (claim.token.encode(), place, GRACE_MS)
+        await self._caller.run(scripts.LEAVE, keys.leave, args, budget)
+
+    async def _leave_quietly(
+        self, claim: Claim, budget: Budget, place: ServerPlace | None = None
+    ) -> None:
+        # The claim's own error is on its way; what was taken frees itself after the lease time, and
+        # a place is dropped when its process is silent, or lets a wake-up pass.
         with suppress(Exception):
-            await self.leave(claim, budget)
+            await self._leave(claim, budget, b"" if place is None else place.name)
+        if place is not None:
+            place.standing = False
+
+
+@lru_cache(maxsize=128)
+def _parts(budget: Budget) -> tuple[Budget, Budget]:
+    """A quarter is kept for the clean-up, so that trying and cleaning stay within the budget."""
+    rest = budget.total * 0.25
+    return Budget(budget.total - rest, budget.each), Budget(rest, rest)
+
+
+def _ours(place: Place | None) -> ServerPlace | None:
+    if place is None or isinstance(place, ServerPlace):
+        return place
+    raise TypeError(f"a place of another store: {place!r}")
 
 
 def _grant(claim: Claim, reply: Sequence[Any], call: Call) -> Grant:
@@ -144,6 +280,10 @@ def _info(seat: Sequence[Any]) -> LeaderInfo:
         remaining=max(0, int(ttl)) / 1000,
         retained=bool(retained),
     )
+
+
+def _flag(on: bool) -> bytes:  # noqa: FBT001 - its name says it
+    return b"1" if on else b"0"
 
 
 def _ms(duration: float) -> bytes:

@@ -36,11 +36,12 @@ class ElsewhereError(redis_errors.ConnectionError):
 class Request:
     """One command, sent once: when, and whether its answer is still to come."""
 
-    __slots__ = ("answer", "command", "overdue_at", "sent_at", "unanswered")
+    __slots__ = ("answer", "command", "cut", "overdue_at", "sent_at", "unanswered")
 
     def __init__(self, command: bytes) -> None:
         self.command: bytes = command
         self.unanswered: bool = False
+        self.cut: bool = False
         self.sent_at: float = 0.0
         self.overdue_at: float = 0.0
         self.answer: asyncio.Future[Reply] | None = None
@@ -67,6 +68,7 @@ class Wire:
         self._batch: list[Request] = []
         self._sender: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
+        self._alone: tuple[Request, asyncio.Task[Any]] | None = None
 
     async def send(self, request: Request, within: float) -> Reply:
         """Send `request` once and return the server's answer.
@@ -75,14 +77,10 @@ class Wire:
             redis.exceptions.TimeoutError: no answer in `within` seconds; the wire is retired then.
             redis.exceptions.RedisError: what the server or the connection said.
         """
-        try:
-            if self.busy or within < HASTY:
-                reply = await self._enqueue(request, within)
-            else:
-                reply = await self._send_alone(request, within)
-        finally:
-            if self.retired and not self.busy:
-                await finish(self._kept.give_back)
+        if self.busy or within < HASTY:
+            reply = await self._enqueue(request, within)
+        else:
+            reply = await self._send_alone(request, within)
         if isinstance(reply, Exception):
             raise reply
         return reply
@@ -110,17 +108,30 @@ class Wire:
         await self._kept.close()
 
     async def _send_alone(self, request: Request, within: float) -> Reply:
-        self.busy = True
+        # What `asyncio.timeout` does, by the one alarm: a timer for each would cost as much time
+        # as all the rest of this module.
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a request needs a running asyncio task")
+        cancelling = task.cancelling()
+        self.busy, self._alone = True, (request, task)
+        request.overdue_at = task.get_loop().time() + within
+        self._watch(request.overdue_at)
         try:
-            async with asyncio.timeout(within):
-                return await self._exchange((request,))
-        except TimeoutError:
-            self._give_way()
-            return _overdue(request)
+            return await self._exchange((request,))
+        except asyncio.CancelledError:
+            if request.cut and task.cancelling() <= cancelling + 1:
+                return _overdue(request)
+            raise
         finally:
-            self.busy = False
+            self.busy, self._alone = False, None
+            if request.cut:
+                task.uncancel()
+                self._give_way()
             if self._queue:
                 self._start_sender()
+            elif self.retired:
+                await finish(self._kept.give_back)
 
     def _enqueue(self, request: Request, within: float) -> "asyncio.Future[Reply]":
         loop = asyncio.get_running_loop()
@@ -225,6 +236,12 @@ class Wire:
     def _look(self) -> None:
         self._alarm = None
         now = asyncio.get_running_loop().time()
+        if self._alone is not None:
+            request, task = self._alone
+            if request.overdue_at <= now:
+                request.cut = task.cancel()
+            else:
+                self._watch(request.overdue_at)
         waiting = [request for request in self._queue + self._batch if request.awaited]
         late = [request for request in waiting if request.overdue_at <= now]
         for request in late:

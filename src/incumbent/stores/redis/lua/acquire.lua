@@ -1,56 +1,121 @@
--- Take the lowest free seat of an election, or learn that one is mine already, or who has them.
--- KEYS: fence gone seat+
--- ARGV: token leader lease_ms
--- Returns: {'granted', seat, fence, since, ttl}, {'busy', seat, leader, fence, since, ttl, retained} or {'gone'}
+-- Take the seat that is due to me, or learn that one is mine already, or who has them; stand in line if asked to.
+-- KEYS: fence gone queue alive tick seat+
+-- ARGV: token leader lease_ms grace_ms [place arrival_us stale_ms [from_ms to_ms]]
+-- Returns: {'granted', seat, fence, since, ttl}, {'busy', seat, leader, fence, since, ttl, retained, arrival},
+--   {'ran', now}, {'when', now} or {'gone'}
+-- `place` is missing or '' for one try without standing. `arrival_us` is 0 for a newcomer, else what it was told, so
+-- that a waiter that was dropped by mistake gets its place back. `stale_ms` is how long its process is believed to be
+-- there; 0 for the last try: take the seat or leave the line. Where every seat is free but due to others, seat is -1.
+-- With a period, [from_ms, to_ms) by the server's clock, there is one run in it: 'ran' when it has been, 'when' when
+-- the period is not now.
 
-local fence_key, gone_key = KEYS[1], KEYS[2]
-local token, leader, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local fence_key, gone_key, queue_key, tick_key = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
+local token, leader, lease, grace = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local place, arrival, stale = ARGV[5] or '', ARGV[6] or '0', tonumber(ARGV[7])
+local from, to = tonumber(ARGV[8]), tonumber(ARGV[9])
 
-if redis.call('ZSCORE', gone_key, token) then
+-- One question for both: as a rule there is neither.
+local exists = redis.call('EXISTS', gone_key, queue_key) > 0
+if exists and redis.call('ZSCORE', gone_key, token) then
   return {'gone'}
 end
 
-local free, soonest
-for i = 3, #KEYS do
+local lined = exists or place ~= ''
+local seat, mine, free = nil, nil, lined and {}
+for i = 6, #KEYS do
   local owner = redis.call('HGET', KEYS[i], 'token')
   if owner == token then
-    local seat = redis.call('HMGET', KEYS[i], 'fence', 'since')
-    return {'granted', i - 3, seat[1], seat[2], prolong(KEYS[i], lease)}
-  end
-  if owner then
-    local ttl = redis.call('PTTL', KEYS[i])
-    if ttl == -1 then
-      -- Somebody else's doing (PERSIST, RESTORE), and taken for ever without this. Long enough for any holder's lease.
-      ttl = math.max(FENCE_TTL, lease)
-      redis.call('PEXPIRE', KEYS[i], ttl)
+    mine = i
+  elseif not owner then
+    seat = seat or i - 6
+    if lined then
+      free[#free + 1] = i - 6
     end
-    if not soonest or ttl < soonest.ttl then
-      soonest = {index = i, ttl = ttl, retained = owner == RETAINED}
-    end
-  elseif not free then
-    free = i
   end
 end
 
-if not free then
-  local seat = redis.call('HMGET', KEYS[soonest.index], 'leader', 'fence', 'since')
+local now = now_us()
+local now_ms = math.floor(now / 1000)
+local root = string.sub(fence_key, 1, -6)
+local line = lined and line_of(root, queue_key, KEYS[4], grace, now_ms)
+
+if mine then
+  if place ~= '' then
+    line.without(place, free)
+  end
+  local has = redis.call('HMGET', KEYS[mine], 'fence', 'since')
+  return {'granted', mine - 6, has[1], has[2], prolong(KEYS[mine], lease)}
+end
+
+local was
+if from then
+  if now_ms < from or now_ms >= to then
+    return {'when', now_ms}
+  end
+  was = redis.call('GET', tick_key) or ''
+  if (tonumber(was) or -1) >= from then
+    if place ~= '' then
+      line.without(place, free)
+    end
+    return {'ran', now_ms}
+  end
+end
+
+if line then
+  if seat or place ~= '' then
+    -- The same again: on a full server it is this write that is refused, and nothing has changed then.
+    redis.call('SET', fence_key, redis.call('GET', fence_key) or '0', 'PX', math.max(FENCE_TTL, 2 * lease))
+  end
+  line.prune()
+  if place ~= '' then
+    arrival = line.stand(place, tonumber(arrival), now, stale)
+  end
+  seat = line.walk(free, place)
+  if place == '' then
+    seat = free[1] -- a passer-by takes only what the line leaves
+  end
+end
+
+if not seat then
+  if place ~= '' and stale == 0 then
+    line.forget(place)
+  end
+  local index, ttl = soonest(KEYS, 6, lease)
+  if not index then
+    return {'busy', -1, '', '0', '0', grace, 0, arrival}
+  end
+  local holder = redis.call('HMGET', KEYS[index], 'token', 'leader', 'fence', 'since')
   return {
-    'busy', soonest.index - 3, seat[1] or '', seat[2] or '0', seat[3] or '0',
-    soonest.ttl, soonest.retained and 1 or 0,
+    'busy', index - 6, holder[2] or '', holder[3] or '0', holder[4] or '0',
+    ttl, holder[1] == RETAINED and 1 or 0, arrival,
   }
 end
 
 -- The counter comes first: on a full server it is this write that is refused, and nothing has changed then.
-local now = now_us()
-local last = tonumber(redis.call('GET', fence_key) or '0')
+local seat_key = KEYS[6 + seat]
+local fence, since = string.format('%.0f', now), string.format('%.0f', now_ms)
+local fence_ttl = math.max(FENCE_TTL, 2 * lease)
+local old = redis.call('SET', fence_key, fence, 'PX', fence_ttl, 'GET')
+local last = tonumber(old or 0)
 if not (last and last < MAX_FENCE) then
+  redis.call('SET', fence_key, old, 'KEEPTTL')
   return redis.error_reply('ERR the fence counter of this election is not one of ours')
+elseif last >= now then
+  fence = string.format('%.0f', last + 1)
+  redis.call('SET', fence_key, fence, 'PX', fence_ttl)
 end
-local fence = string.format('%.0f', math.max(last + 1, now))
-local since = string.format('%.0f', math.floor(now / 1000))
-redis.call('SET', fence_key, fence, 'PX', math.max(FENCE_TTL, 2 * lease))
 -- Asked before the seat exists: a user without this right must not be left with a seat that never expires.
-redis.call('PEXPIRE', KEYS[free], lease)
-redis.call('HSET', KEYS[free], 'token', token, 'leader', leader, 'fence', fence, 'since', since)
-redis.call('PEXPIRE', KEYS[free], lease)
-return {'granted', free - 3, fence, since, lease}
+redis.call('PEXPIRE', seat_key, lease)
+redis.call('HSET', seat_key, 'token', token, 'leader', leader, 'fence', fence, 'since', since)
+redis.call('PEXPIRE', seat_key, lease)
+if from then
+  redis.call('HSET', seat_key, 'was', was, 'period', ARGV[8])
+  redis.call('SET', tick_key, ARGV[8], 'PX', math.max(2 * (to - from), lease))
+end
+if place ~= '' then
+  line.forget(place)
+end
+redis.pcall(
+  'PUBLISH', root .. 'events', 'elected ' .. seat .. ' ' .. fence .. ' ' .. since .. ' ' .. lease .. ' ' .. leader
+)
+return {'granted', seat, fence, since, lease}

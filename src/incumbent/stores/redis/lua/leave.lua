@@ -1,13 +1,27 @@
--- Undo a claim whose fate is unknown: free what it took, and stop its request should it arrive late.
--- KEYS: gone seat+
--- ARGV: token
+-- Undo a claim whose fate is unknown: free what it took, leave the line, and stop its request should it arrive late.
+-- KEYS: fence gone queue alive tick seat+
+-- ARGV: token place grace_ms
 -- Returns: {'left'}
+-- Without a token ('') only the line is left: of a place that is not known any more, the claim may well hold a seat.
 
-redis.call('PEXPIRE', KEYS[1], GONE_TTL)
-for i = 2, #KEYS do
-  if redis.call('HGET', KEYS[i], 'token') == ARGV[1] then
-    redis.call('DEL', KEYS[i])
+local gone_key, queue_key = KEYS[2], KEYS[3]
+local token, place = ARGV[1], ARGV[2]
+local root = string.sub(KEYS[1], 1, -6)
+
+if token ~= '' then
+  redis.call('PEXPIRE', gone_key, GONE_TTL)
+  for i = 6, #KEYS do
+    local seat = redis.call('HMGET', KEYS[i], 'token', 'fence')
+    if seat[1] == token then
+      restore(KEYS[i], KEYS[5])
+      redis.call('DEL', KEYS[i])
+      redis.pcall('PUBLISH', root .. 'events', 'released ' .. i - 6 .. ' ' .. (seat[2] or '0'))
+    end
   end
+  bury(gone_key, token)
 end
-bury(KEYS[1], ARGV[1])
+if redis.call('EXISTS', queue_key) == 1 then
+  local line = line_of(root, queue_key, KEYS[4], tonumber(ARGV[3]), math.floor(now_us() / 1000))
+  line.without(place, line.free(KEYS, 6))
+end
 return {'left'}

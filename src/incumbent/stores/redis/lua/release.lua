@@ -1,25 +1,43 @@
 -- Give a seat back, if it is still mine: at once, or with its rest cut to a minimum hold and nobody's token on it.
--- KEYS: gone seat
--- ARGV: token keep_ms doubtful
+-- KEYS: fence gone queue alive tick mine seat+
+-- ARGV: token keep_ms doubtful grace_ms restore
 -- Returns: {'released'}, {'taken'} or {'gone'}
 -- `doubtful` (1 or 0): a copy of the request that took the seat may yet arrive, and must find it given up.
+-- `restore` (1 or 0): the term's run does not count for its period.
 
-local gone_key, seat_key = KEYS[1], KEYS[2]
+local gone_key, queue_key, mine_key = KEYS[2], KEYS[3], KEYS[6]
 local token, keep = ARGV[1], tonumber(ARGV[2])
+local root, number = string.sub(KEYS[1], 1, -6), string.match(mine_key, '%d+$')
 
-local owner, answer = redis.call('HGET', seat_key, 'token'), 'released'
-if owner ~= token then
-  answer = owner and 'taken' or 'gone'
-elseif keep > 0 then
-  -- At least 1: in its last millisecond a key has a PTTL of 0, which would delete it here, and HSET would make it
-  -- anew, without an end.
-  redis.call('PEXPIRE', seat_key, math.max(1, math.min(keep, redis.call('PTTL', seat_key))))
-  redis.call('HSET', seat_key, 'token', RETAINED)
+local seat, answer, kept = redis.call('HMGET', mine_key, 'token', 'fence'), 'released', false
+if seat[1] ~= token then
+  answer = seat[1] and 'taken' or 'gone'
 else
-  redis.call('DEL', seat_key)
+  if ARGV[5] == '1' then
+    restore(mine_key, KEYS[5])
+  end
+  if keep > 0 then
+    -- At least 1: in its last millisecond a key has a PTTL of 0, which would delete it here, and HSET would make it
+    -- anew, without an end.
+    kept = math.max(1, math.min(keep, redis.call('PTTL', mine_key)))
+    redis.call('PEXPIRE', mine_key, kept)
+    redis.call('HSET', mine_key, 'token', RETAINED)
+    redis.pcall('PUBLISH', root .. 'events', 'retained ' .. number .. ' ' .. (seat[2] or '0') .. ' ' .. kept)
+  else
+    redis.call('DEL', mine_key)
+    redis.pcall('PUBLISH', root .. 'events', 'released ' .. number .. ' ' .. (seat[2] or '0'))
+  end
 end
 if ARGV[3] == '1' then
   redis.call('PEXPIRE', gone_key, GONE_TTL)
   bury(gone_key, token)
+end
+if redis.call('EXISTS', queue_key) == 1 then
+  local line = line_of(root, queue_key, KEYS[4], tonumber(ARGV[4]), math.floor(now_us() / 1000))
+  line.prune()
+  line.walk(line.free(KEYS, 7))
+  if kept then
+    line.nudge(tonumber(number))
+  end
 end
 return {answer}

@@ -1,0 +1,226 @@
+"""One subscribed connection, on which all arrives that this process is told.
+
+Knows channels and messages, not what they mean. Every confirmation of a subscription is passed on,
+the first one and those after a reconnection: what was published before it may have been missed.
+"""
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from contextlib import suppress
+from contextvars import Context
+from typing import Any, Final, Protocol
+
+import anyio
+from redis import exceptions as redis_errors
+from redis.asyncio.connection import AbstractConnection, ConnectionPool
+
+from incumbent.backoff import pause_after
+from incumbent.shield import finish, outlast
+from incumbent.stores.redis import faults
+from incumbent.stores.redis.connection import KeptConnection
+
+CONNECT_WITHIN: Final = 5.0
+"""Seconds that connecting may take, with the log-in."""
+
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 1.0
+"""Seconds before it connects again: the first time, and the most while the server is away."""
+
+PARTS: Final = 3
+"""Of what the server says on a subscribed connection: kind, channel, message or number."""
+
+LONGEST_IN_VAIN: Final = 30.0
+"""The most, when it is connected and hears nothing, or may not listen."""
+
+
+class Listener(Protocol):
+    """Who is told what arrives on a channel."""
+
+    def listening(self) -> None:
+        """From now on messages are heard; earlier ones may have been missed."""
+        ...
+
+    def deaf(self) -> None:
+        """From now on they are not."""
+        ...
+
+    def heard(self, message: bytes) -> None:
+        """A message has come."""
+        ...
+
+
+class Inbox:
+    """The channels that this process listens to, in one event loop.
+
+    The connection is made for the first channel, and kept until it is closed.
+    """
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self.closed: bool = False
+        self._kept = KeptConnection(pool)
+        self._listeners: dict[bytes, Listener] = {}
+        self._asked: set[bytes] = set()
+        """The channels that this connection was told to listen to."""
+        self._confirmed: set[bytes] = set()
+        self._connection: AbstractConnection | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._teller: asyncio.Task[None] | None = None
+        self._scopes: set[anyio.CancelScope] = set()
+        self._session: anyio.CancelScope | None = None
+        self._down = False
+        self._failures = 0
+        self._in_vain = 0
+        """How often it was connected, and did not hear what was published."""
+
+    def open(self, channel: bytes, listener: Listener) -> None:
+        """Listen to `channel`; the listener is told when it does, and when it does not."""
+        self._listeners[channel] = listener
+        if channel in self._confirmed:
+            listener.listening()
+        elif self.closed or (self._down and self._reader is not None):
+            listener.deaf()
+        elif self._reader is None:
+            self._down = False
+            self._reader = self._start(self._read())
+            self._reader.add_done_callback(self._read_ended)
+        else:
+            self._tell()
+
+    def close(self, channel: bytes) -> None:
+        """Listen to `channel` no more."""
+        self._listeners.pop(channel, None)
+        self._tell()
+
+    def distrust(self) -> None:
+        """Connect anew: what was published was not heard."""
+        self._in_vain += 1
+        if self._session is not None:
+            self._session.cancel()
+
+    async def aclose(self) -> None:
+        """Give the connection back, and listen to nothing any more."""
+        self.closed = True
+        for scope in self._scopes:
+            scope.cancel()
+        tasks = [task for task in (self._reader, self._teller) if task is not None]
+        if tasks:
+            await outlast(*tasks)
+
+    async def forsake(self) -> None:
+        """Let go of a connection whose event loop is gone."""
+        self.closed = True
+        await self._kept.close()
+
+    # -- reading -----------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                while not self.closed:
+                    error = await self._listen()
+                    await asyncio.sleep(self._pause(error))
+            finally:
+                self._scopes.discard(scope)
+
+    def _read_ended(self, reader: "asyncio.Task[None]") -> None:
+        """A reader that was cancelled, as programs end, may not even have begun."""
+        self._reader = None
+        self._lost()
+
+    async def _listen(self) -> Exception | None:
+        """Connect and pass on what arrives, until that ends; returns the error, if one ended it."""
+        try:
+            with anyio.CancelScope() as self._session:
+                async with asyncio.timeout(CONNECT_WITHIN):
+                    self._connection = connection = await self._kept.ready()
+                self._down = False
+                self._tell()
+                while not self.closed:
+                    self._take(
+                        await connection.read_response(disable_decoding=True, push_request=True)
+                    )
+        except (redis_errors.RedisError, OSError, AttributeError, RuntimeError) as error:
+            return error
+        finally:
+            self._session = None
+            self._lost()
+            # One that was subscribed must not go back into its pool as it is.
+            await finish(self._kept.close)
+        return None
+
+    def _lost(self) -> None:
+        if self._down:
+            return
+        self._connection, self._down = None, True
+        self._asked.clear()
+        self._confirmed.clear()
+        for listener in tuple(self._listeners.values()):
+            listener.deaf()
+
+    def _take(self, reply: Any) -> None:
+        if not isinstance(reply, list) or len(reply) != PARTS:
+            return
+        kind, channel, message = reply
+        listener = self._listeners.get(channel)
+        if kind == b"subscribe" and channel in self._asked:
+            self._failures = 0
+            self._confirmed.add(channel)
+            if listener is not None:
+                listener.listening()
+        elif kind == b"message" and listener is not None:
+            self._in_vain = 0
+            listener.heard(message)
+
+    def _pause(self, error: Exception | None) -> float:
+        self._failures += 1
+        refused = isinstance(error, redis_errors.RedisError) and not faults.passing(error)
+        in_vain = self._in_vain or (self._failures if refused else 0)
+        return pause_after(
+            in_vain or self._failures,
+            first=FIRST_PAUSE,
+            longest=LONGEST_IN_VAIN if in_vain else LONGEST_PAUSE,
+            jitter=random.random(),
+        )
+
+    # -- asking to be told -------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        """Have the server told which channels are listened to, if it does not know."""
+        if self._connection is not None and self._teller is None and self._untold():
+            self._teller = self._start(self._tell_all())
+            self._teller.add_done_callback(self._tell_ended)
+
+    def _untold(self) -> bool:
+        return self._listeners.keys() != self._asked
+
+    async def _tell_all(self) -> None:
+        # One task, so that many who begin to listen at once cost one command.
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                while (connection := self._connection) is not None and self._untold():
+                    new = self._listeners.keys() - self._asked
+                    old = self._asked - self._listeners.keys()
+                    self._asked |= new
+                    self._asked -= old
+                    self._confirmed -= old
+                    # A broken connection is for the reader to notice.
+                    with suppress(redis_errors.RedisError, OSError, AttributeError, RuntimeError):
+                        if new:
+                            await connection.send_command("SUBSCRIBE", *new, check_health=False)
+                        if old:
+                            await connection.send_command("UNSUBSCRIBE", *old, check_health=False)
+            finally:
+                self._scopes.discard(scope)
+
+    def _tell_ended(self, teller: "asyncio.Task[None]") -> None:
+        self._teller = None
+        self._tell()  # what came up meanwhile
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        # In a context of its own: it may live longer than what its first caller has in theirs.
+        return asyncio.get_running_loop().create_task(
+            work, name="incumbent inbox", context=Context()
+        )

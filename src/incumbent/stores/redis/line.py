@@ -1,0 +1,318 @@
+"""Those of this process who stand in line for one election, and what calls them.
+
+Subscribe, have it confirmed, then ask: so no wake-up is lost. One timer for all of them says that
+the process is there, and notices what nobody publishes: a seat whose lease ran out, a place that
+was dropped, an inbox that has gone deaf.
+"""
+
+import asyncio
+import random
+from contextlib import suppress
+from typing import Final, NamedTuple, Protocol
+
+from redis import exceptions as redis_errors
+
+from incumbent.backoff import pause_after
+from incumbent.stores.base import Budget
+from incumbent.stores.bell import Bell
+from incumbent.stores.redis import faults
+
+GRACE: Final = 1.0
+"""Seconds that a woken waiter has to take its seat."""
+
+LONGEST_PERIOD: Final = 10.0
+"""The most seconds between two touches."""
+
+STALE_AFTER: Final = 3
+"""Periods without a touch after which a process is taken to be gone."""
+
+FIRST_TOUCH: Final = (0.3, 0.5)
+"""Seconds after it began to listen at which a line finds out whether it is heard, at random."""
+
+SILENT: Final = (0.1, 0.3)
+"""Seconds between two touches as long as nothing is heard, at random."""
+
+A_LITTLE_LATER: Final = (0.001, 0.008)
+"""Seconds after a lease's end at which it is looked at, at random."""
+
+PROBE_WITHIN: Final = 0.5
+"""Seconds in which a probe must come back."""
+
+LINGER: Final = 1.0
+"""Seconds for which an empty line goes on listening, for those who will stand again at once."""
+
+
+class Touch(NamedTuple):
+    """What the server says to a touch."""
+
+    standing: bool
+    """Whether the place that was asked about is still in line."""
+    free: int
+    """How many seats are free."""
+    soonest: float
+    """Seconds until the next one may be; infinite when none has an end."""
+
+
+class Desk(Protocol):
+    """What a line needs of the process that it belongs to."""
+
+    def listen(self, line: "Line") -> None:
+        """Tell the line what is published to its channel."""
+        ...
+
+    def dismiss(self, line: "Line") -> None:
+        """The line is over."""
+        ...
+
+    def distrust(self) -> None:
+        """The subscribed connection is deaf: make another one."""
+        ...
+
+    def start_touch(self, line: "Line") -> None:
+        """Run the line's `touch` in a task of its own."""
+        ...
+
+    def start_leave(self, line: "Line", place: bytes) -> None:
+        """Let `place`, which nobody here knows, leave the line."""
+        ...
+
+    async def ask_touch(self, line: "Line", place: "ServerPlace", probe: int) -> Touch:
+        """Send a touch."""
+        ...
+
+    async def leave(self, line: "Line", place: bytes, budget: Budget) -> None:
+        """Take `place` out of the line, and pass on what was due to it."""
+        ...
+
+
+class ServerPlace:
+    """A place in line, known to the server by its name and kept in order by its arrival."""
+
+    __slots__ = ("_bell", "_line", "arrival", "name", "open", "seats", "standing")
+
+    def __init__(self, line: "Line", seats: int, name: bytes) -> None:
+        self.name: bytes = name
+        self.seats: int = seats
+        self.arrival: int = 0
+        """When it came, as the server said; 0 as long as it has not."""
+        self.standing: bool = False
+        """Whether the server may have it in line."""
+        self.open: bool = True
+        self._line = line
+        self._bell = Bell()
+
+    @property
+    def stale_after(self) -> float:
+        """Seconds without a word after which this process is taken to be gone."""
+        return max(GRACE, self._line.period * STALE_AFTER)
+
+    def asking(self) -> None:
+        """A request is about to be sent: what happens from now on is news."""
+        self.standing = True
+        self._bell.mute()
+
+    def refused(self, arrival: int, soonest: float) -> None:
+        """It stands in line, and a seat may be free in `soonest` seconds."""
+        self.arrival = arrival
+        self._line.expect(soonest)
+
+    def call(self) -> None:
+        """Ask again."""
+        self._bell.ring()
+
+    async def called(self, until: float) -> None:
+        await self._bell.wait(until)
+
+    async def leave(self, budget: Budget) -> None:
+        if self.open and self.standing:
+            with suppress(Exception):  # what cannot be told is dropped as stale
+                await self._line.leave(self, budget)
+        self.close()
+
+    def close(self) -> None:
+        if self.open:
+            self.open = self.standing = False
+            self._line.remove(self)
+
+
+class Line:
+    """The places of one election in this process. Listens to the channel that wakes them."""
+
+    def __init__(self, desk: Desk, election: str) -> None:
+        self.election: str = election
+        self.seats: int = 0
+        """As many as the waiter that sees most can see."""
+        self.period: float = LONGEST_PERIOD
+        """Seconds between two touches when there is nothing else to look at."""
+        self._desk = desk
+        self._places: dict[bytes, ServerPlace] = {}
+        self._hearing = False
+        self._settled = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._touching = False
+        self._nudged = False
+        self._failures = 0
+        self._probes = 0
+        self._probe_heard = 0
+        self._probes_unheard = 0
+        """As many were sent before it began to listen: they say nothing."""
+        self._probe_alarm: asyncio.TimerHandle | None = None
+        desk.listen(self)
+
+    # -- places ------------------------------------------------------------------------------
+
+    def add(self, place: ServerPlace, lease_time: float) -> None:
+        """Take in a place."""
+        if not self._places:
+            self._stop_timers()  # of its lingering
+        self._places[place.name] = place
+        self.seats = max(self.seats, place.seats)
+        self.period = min(self.period, lease_time / 3)
+        if self._settled.is_set() and not self._hearing:
+            self._touch_within(random.uniform(*SILENT))
+
+    def remove(self, place: ServerPlace) -> None:
+        """Forget a place; the last one ends the line, a little later."""
+        del self._places[place.name]
+        if not self._places:
+            self._stop_timers()
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(LINGER if self._hearing else 0, self._end)
+
+    async def leave(self, place: ServerPlace, budget: Budget) -> None:
+        """Take a place out of the line on the server."""
+        await self._desk.leave(self, place.name, budget)
+
+    async def settled(self, within: float) -> None:
+        """Wait until it is known whether calls are heard."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._settled.wait()
+
+    def expect(self, soonest: float) -> None:
+        """A seat may be free in so many seconds."""
+        self._touch_within(min(self.period, soonest) + random.uniform(*A_LITTLE_LATER))
+        if not self._hearing:
+            self._touch_within(random.uniform(*SILENT))
+        elif self._probes == self._probes_unheard:
+            self._touch_within(random.uniform(*FIRST_TOUCH))
+
+    def _end(self) -> None:
+        self._timer = None
+        if not self._places:
+            self._desk.dismiss(self)
+
+    # -- what is heard -----------------------------------------------------------------------
+
+    def listening(self) -> None:
+        """Whatever was published before this was not heard: everybody asks again."""
+        self._hearing = True
+        self._probes_unheard = self._probes
+        if self._places:
+            self._stop_timers()  # each answer to those who ask sets them anew
+        self._settled.set()
+        self._call_all()
+
+    def deaf(self) -> None:
+        """From now on, time has to do it."""
+        self._hearing = False
+        self._settled.set()
+        if self._places:
+            self._touch_within(random.uniform(*SILENT))
+
+    def heard(self, message: bytes) -> None:
+        """A word from a script."""
+        word, _, rest = message.partition(b" ")
+        if word == b"wake":
+            place = self._places.get(rest)
+            if place is not None:
+                place.call()
+            else:
+                self._desk.start_leave(self, rest)
+        elif word == b"nudge":
+            self._nudged = self._touching  # whose answer may be older than this
+            self._touch_within(0)
+        elif word == b"probe":
+            self._probe_heard = int(rest)
+
+    def _call_all(self) -> None:
+        for place in tuple(self._places.values()):
+            place.call()
+
+    # -- touching ----------------------------------------------------------------------------
+
+    async def touch(self) -> None:
+        """Say that this process is there, and look whether anything went unheard."""
+        oldest = min(
+            (place for place in self._places.values() if place.arrival),
+            key=lambda place: place.arrival,
+            default=None,
+        )
+        if oldest is None:
+            return  # the first refusal sets the timer
+        self._touching, self._nudged = True, False
+        self._probes += 1
+        try:
+            answer = await self._desk.ask_touch(self, oldest, self._probes)
+        except redis_errors.RedisError as error:
+            self._failed(oldest, error)
+        else:
+            self._failures = 0
+            self._learn(oldest, answer)
+        finally:
+            self._touching = False
+            if self._places:
+                self._touch_within(self.period)
+
+    def _learn(self, oldest: ServerPlace, answer: Touch) -> None:
+        if not self._hearing:
+            if answer.free or not answer.standing:
+                oldest.call()
+            self._touch_within(random.uniform(*SILENT))
+            return
+        if not answer.standing and oldest.open:
+            self._call_all()
+        wait = min(self.period, answer.soonest)
+        if answer.free:  # and kept for somebody who may never come
+            wait = min(wait, GRACE)
+        self._touch_within(0 if self._nudged else wait + random.uniform(*A_LITTLE_LATER))
+        if self._probe_alarm is None and self._places:
+            self._probe_alarm = asyncio.get_running_loop().call_later(
+                PROBE_WITHIN, self._look_for_probe, self._probes
+            )
+
+    def _failed(self, oldest: ServerPlace, error: redis_errors.RedisError) -> None:
+        """The waiters' own requests find out what is wrong, and tell it."""
+        if faults.passing(error):
+            oldest.call()
+        else:
+            self._call_all()
+        self._failures += 1
+        self._touch_within(
+            pause_after(self._failures, first=0.1, longest=self.period, jitter=random.random())
+        )
+
+    def _look_for_probe(self, probe: int) -> None:
+        self._probe_alarm = None
+        if self._hearing and probe > max(self._probe_heard, self._probes_unheard):
+            self._desk.distrust()
+
+    def _touch_within(self, seconds: float) -> None:
+        """Touch in so many seconds, or earlier if that is agreed already."""
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            if self._timer.when() <= loop.time() + seconds:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_later(seconds, self._start_touch)
+
+    def _start_touch(self) -> None:
+        self._timer = None
+        if self._places and not self._touching:
+            self._desk.start_touch(self)
+
+    def _stop_timers(self) -> None:
+        for timer in (self._timer, self._probe_alarm):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._probe_alarm = None

@@ -1,0 +1,141 @@
+"""All lines in which this process stands: their one inbox, their requests, their tasks.
+
+Belongs to one event loop and one process; what comes after a fork, or in another loop, makes
+another one.
+"""
+
+import asyncio
+import math
+import os
+import secrets
+from collections.abc import Coroutine
+from contextlib import suppress
+from contextvars import Context
+from itertools import count
+from typing import Any, Final
+
+import anyio
+from redis.asyncio.connection import ConnectionPool
+
+from incumbent.shield import outlast
+from incumbent.stores.base import Budget, Claim
+from incumbent.stores.redis import scripts
+from incumbent.stores.redis.caller import Caller
+from incumbent.stores.redis.inbox import Inbox
+from incumbent.stores.redis.keys import Keys, keys_of
+from incumbent.stores.redis.line import GRACE, Line, ServerPlace, Touch
+
+PATIENCE: Final = Budget(4.0, 2.0)
+"""For requests that nobody waits for."""
+
+GRACE_MS: Final = b"%d" % round(GRACE * 1000)
+
+
+class Lines:
+    """The lines of one process, by election."""
+
+    def __init__(self, caller: Caller, prefix: str, pool: ConnectionPool) -> None:
+        self._caller = caller
+        self._prefix = prefix
+        self._process = secrets.token_hex(4).encode()
+        self._tickets = count(1)
+        self._inbox = Inbox(pool)
+        self._lines: dict[str, Line] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._scopes: set[anyio.CancelScope] = set()
+        self._loop = asyncio.get_running_loop()
+        self._pid = os.getpid()
+
+    @property
+    def at_home(self) -> bool:
+        """Whether this is the event loop and the process that it was made in."""
+        return self._pid == os.getpid() and self._loop is asyncio.get_running_loop()
+
+    async def stand(self, claim: Claim, within: float) -> ServerPlace:
+        """A place for `claim`, as soon as it is known whether calls will be heard."""
+        line = self._lines.get(claim.election)
+        if line is None:
+            line = self._lines[claim.election] = Line(self, claim.election)
+        name = b"%d:%b:%d" % (claim.seats, self._process, next(self._tickets))
+        place = ServerPlace(line, claim.seats, name)
+        line.add(place, claim.lease_time)
+        try:
+            await line.settled(within)
+        except BaseException:
+            place.close()
+            raise
+        return place
+
+    async def aclose(self) -> None:
+        """End the inbox and all tasks. Who still stands in line goes by time from now on."""
+        await self._inbox.aclose()
+        for scope in self._scopes:
+            scope.cancel()
+        if self._tasks:
+            await outlast(*self._tasks)
+
+    async def forsake(self) -> None:
+        """Let go of what belongs to a loop that is gone, or to the process that forked this one."""
+        if self._pid == os.getpid():
+            await self._inbox.forsake()
+
+    # -- what a line asks for ----------------------------------------------------------------
+
+    def listen(self, line: Line) -> None:
+        """Tell `line` what is published to its channel."""
+        self._inbox.open(self._channel(line), line)
+
+    def dismiss(self, line: Line) -> None:
+        """The line is over."""
+        if self._lines.get(line.election) is line:
+            del self._lines[line.election]
+            self._inbox.close(self._channel(line))
+
+    def distrust(self) -> None:
+        """The inbox is deaf."""
+        self._inbox.distrust()
+
+    def start_touch(self, line: Line) -> None:
+        """Run the line's `touch` in a task of its own."""
+        self._start(line.touch(), "incumbent touch")
+
+    def start_leave(self, line: Line, place: bytes) -> None:
+        """Let `place`, which nobody here knows, leave the line; it is somebody else's turn."""
+        self._start(self._leave_quietly(line, place), "incumbent leave")
+
+    async def ask_touch(self, line: Line, place: ServerPlace, probe: int) -> Touch:
+        """Send a touch."""
+        stale = b"%d" % round(place.stale_after * 1000)
+        args = (self._process, place.name, stale, GRACE_MS, b"%d" % probe)
+        reply = await self._caller.run(scripts.TOUCH, self._keys(line).touch, args, PATIENCE)
+        standing, free, soonest = (int(each) for each in reply)
+        return Touch(standing > 0, free, soonest / 1000 if soonest >= 0 else math.inf)
+
+    async def leave(self, line: Line, place: bytes, budget: Budget) -> None:
+        """Take `place` out of the line, and pass on what was due to it."""
+        args = (b"", place, GRACE_MS)
+        await self._caller.run(scripts.LEAVE, self._keys(line).leave, args, budget)
+
+    async def _leave_quietly(self, line: Line, place: bytes) -> None:
+        with suppress(Exception):  # it is dropped after its grace
+            await self.leave(line, place, PATIENCE)
+
+    def _keys(self, line: Line) -> Keys:
+        return keys_of(self._prefix, line.election, line.seats)
+
+    def _channel(self, line: Line) -> bytes:
+        return f"{self._prefix}:{{{line.election}}}:inbox:".encode() + self._process
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        async def in_scope() -> None:
+            # The scope, because a plain cancellation may be swallowed on Python 3.11.
+            with anyio.CancelScope() as scope:
+                self._scopes.add(scope)
+                try:
+                    await work
+                finally:
+                    self._scopes.discard(scope)
+
+        task = self._loop.create_task(in_scope(), name=name, context=Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,22 @@
+-- A process that stands in line says that it is there, wakes who is due, and asks after its oldest place.
+-- KEYS: fence queue alive seat+
+-- ARGV: process place stale_ms grace_ms probe
+-- Returns: {standing, free, soonest}
+-- standing: 1 when `place` is still in line. free: how many seats are. soonest: ms until the next may be, or -1.
+-- `probe` comes back to the process's inbox: one that does not hear it is deaf.
+
+local process, stale = ARGV[1], tonumber(ARGV[3])
+local root = string.sub(KEYS[1], 1, -6)
+local line = line_of(root, KEYS[2], KEYS[3], tonumber(ARGV[4]), math.floor(now_us() / 1000))
+
+line.prune()
+local standing = redis.call('ZSCORE', KEYS[2], ARGV[2]) and 1 or 0
+if standing == 1 then
+  line.believe(process, stale)
+end
+local free = line.free(KEYS, 4)
+local count = #free
+line.walk(free)
+line.tell(process, 'probe ' .. ARGV[5])
+local _, ttl = soonest(KEYS, 4, 0)
+return {standing, count, ttl or -1}

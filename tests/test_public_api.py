@@ -69,6 +69,7 @@ def test_the_names_are_pinned() -> None:
         "LossReason",
         "MemoryStore",
         "NotElectedError",
+        "OncePer",
         "Outcome",
         "SkipReason",
         "Skipped",

@@ -8,18 +8,19 @@ import math
 import os
 import random
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from incumbent import clock, events
 from incumbent.backoff import pause_after
 from incumbent.engine import handle
+from incumbent.engine.gate import Gate
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
 from incumbent.options import LeaderOptions
-from incumbent.results import LeaderInfo, LossReason, Skipped, SkipReason
+from incumbent.results import LossReason, Skipped
 from incumbent.shield import finish
-from incumbent.stores.base import Budget, Claim, Grant, Place, Ran
+from incumbent.stores.base import Budget, Busy, Claim, Grant, Place, Ran
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
@@ -39,6 +40,7 @@ class Candidacy:
 
     __slots__ = (
         "_after",
+        "_gate",
         "_lease",
         "_office",
         "_place",
@@ -60,14 +62,19 @@ class Candidacy:
         seats: int,
         leader_id: str,
         after: int = 0,
+        gate: Gate | None = None,
     ) -> None:
-        """With `once_per`, `after` leaves out the periods that begin before it: ms, epoch."""
+        """With `once_per`, `after` leaves out the periods that begin before it: ms, epoch.
+
+        With a `gate` it does not stand in line, but asks when the gate lets it.
+        """
         self.options: LeaderOptions = options
         self.name: str = name
         self.election: str = election
         self.seats: int = seats
         self.leader_id: str = leader_id
         self._after = after
+        self._gate = gate
         self._office = office
         self._term: Term | None = None
         self._lease: Lease | None = None
@@ -108,7 +115,7 @@ class Candidacy:
         while True:
             last = clock.now() >= give_up_at
             try:
-                answer = await store.acquire(claim, budget, self._place, last=last)
+                answer = await self._ask(claim, budget, give_up_at, last=last)
             except Exception as error:
                 claim, failures = self._claim(), failures + 1
                 pause = pause_after(
@@ -122,19 +129,37 @@ class Candidacy:
                 continue
             if isinstance(answer, Grant):
                 return self._take(claim, answer)
+            if isinstance(answer, Skipped):
+                return self._skip(answer)
             if isinstance(answer, Ran):
-                return self._skip("already_ran", None)
+                return self._skip(Skipped("already_ran"))
             # In line the end is the last request's answer: it has left the line as well.
             if last or (self._place is None and clock.now() >= give_up_at):
-                return self._skip("held", answer.holder)
+                return self._skip(Skipped("held", answer.holder))
             if answer.spent:
                 claim = self._claim()
             failures = 0
-            if self._place is None:
-                self._place = await store.stand(claim, self._until(give_up_at))
-            else:
-                await self._place.called(give_up_at)
+            await self._stand_by(claim, give_up_at)
             budget = self._budget(give_up_at)
+
+    async def _ask(
+        self, claim: Claim, budget: Budget, give_up_at: float, *, last: bool
+    ) -> Grant | Busy | Ran | Skipped:
+        if self._gate is not None:
+            refusal = await self._gate.admit(give_up_at, budget)
+            if refusal is not None:
+                return refusal
+            budget = self._budget(give_up_at)
+        return await self._office.store.acquire(claim, budget, self._place, last=last)
+
+    async def _stand_by(self, claim: Claim, give_up_at: float) -> None:
+        """Until it is worth asking again: in line, or else the gate will see to it."""
+        if self._gate is not None:
+            return
+        if self._place is None:
+            self._place = await self._office.store.stand(claim, self._until(give_up_at))
+        else:
+            await self._place.called(give_up_at)
 
     async def _pause(self, until: float) -> None:
         """Wait after an error; who stands in line all the same is not called in vain."""
@@ -165,7 +190,11 @@ class Candidacy:
             self._office.tell(events.ActionRaised, term, error=error)
         once_per = self.options.once_per
         failed = error is not None or term.loss_reason is not None
-        await term.close(restore=failed and once_per is not None and once_per.retry_failed)
+        restore = failed and once_per is not None and once_per.retry_failed
+        if self._gate is None:
+            await term.close(restore=restore)
+        else:
+            await self._gate.close(_deed(term, error), partial(term.close, restore=restore))
         return Verdict(term.loss_reason, stopped)
 
     def _claim(self) -> Claim:
@@ -183,13 +212,22 @@ class Candidacy:
 
     def _take(self, claim: Claim, grant: Grant) -> Lease:
         self._term = Term(self._office, self.options, self.name, claim, grant)
+        if self._gate is not None:
+            self._gate.elected(self._term)
         self._lease = Lease(self._term)
         handle.push(self._lease)
         return self._lease
 
-    def _skip(self, reason: SkipReason, holder: LeaderInfo | None) -> Skipped:
-        self._office.tell(events.AttemptSkipped, self, reason=reason, holder=holder)
-        return Skipped(reason, holder)
+    def _skip(self, why: Skipped) -> Skipped:
+        self._office.tell(events.AttemptSkipped, self, reason=why.reason, holder=why.holder)
+        return why
 
     def _tell_delay(self, error: Exception, pause: float) -> None:
         self._office.tell(events.AttemptDelayed, self, error=error, retry_in=pause)
+
+
+def _deed(term: Term, error: BaseException | None) -> Literal["succeeded", "failed"] | None:
+    """What the work came to; nothing when it was cancelled, or its lease lost."""
+    if not term.kept or (error is not None and not isinstance(error, Exception)):
+        return None
+    return "succeeded" if error is None else "failed"

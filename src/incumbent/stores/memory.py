@@ -9,7 +9,7 @@ import time
 from bisect import insort
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from incumbent import clock
 from incumbent.results import LeaderInfo, LeaderState
@@ -26,6 +26,9 @@ from incumbent.stores.base import (
     instant,
 )
 from incumbent.stores.bell import Bell
+
+if TYPE_CHECKING:
+    from incumbent.stores.memory_registry import MemoryRegistry
 
 GRACE: Final = 1.0
 """Seconds for which a seat is kept for the one whose turn it is."""
@@ -78,6 +81,17 @@ class MemoryStore:
         self._lines: dict[str, list[_Place]] = {}
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._arrivals = count(1)
+        self._registry: MemoryRegistry | None = None
+
+    @property
+    def registry(self) -> "MemoryRegistry":
+        """Who stands in strategic elections: one for all electors that share this store."""
+        # Here, because most programs never ask: a quarter of what this library costs to import.
+        from incumbent.stores.memory_registry import MemoryRegistry  # noqa: PLC0415 - see above
+
+        if self._registry is None:
+            self._registry = MemoryRegistry(self)
+        return self._registry
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._seats)} seats>"

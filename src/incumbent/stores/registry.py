@@ -8,10 +8,11 @@ import os
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from incumbent.durations import Duration, seconds
 from incumbent.names import node_name
-from incumbent.options import MAX_LEASE_TIME, MIN_LEASE_TIME, Duration, seconds
+from incumbent.options import MAX_LEASE_TIME, MIN_LEASE_TIME
 from incumbent.stores.base import Budget
 from incumbent.strategy import Metadata, Snapshot
 
@@ -82,6 +83,16 @@ class Registry(Protocol):
 
     async def snapshot(self, election: str, budget: Budget) -> Snapshot:
         """Who stands, who leads, the store's time and the seed of the round, all at one moment."""
+        ...
+
+
+@runtime_checkable
+class HasRegistry(Protocol):
+    """A store that strategic elections can be held on."""
+
+    @property
+    def registry(self) -> Registry:
+        """Who stands, with the clock of the seats."""
         ...
 
 

@@ -6,7 +6,7 @@ Pure: looks at who has the seat in the snapshot, and remembers nothing.
 import math
 from dataclasses import dataclass
 
-from incumbent.options import Duration, seconds
+from incumbent.durations import Duration, seconds
 from incumbent.strategy.candidates import Candidate, Snapshot
 from incumbent.strategy.result import ElectionResult
 from incumbent.strategy.scorers import name_of

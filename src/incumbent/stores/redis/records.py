@@ -10,8 +10,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from incumbent.results import LeaderInfo
 from incumbent.stores.base import instant
+from incumbent.stores.redis.replies import leader_of
 from incumbent.strategy import Candidate, Metadata, Snapshot
 
 KNOWN: Final = 10
@@ -44,19 +44,6 @@ def snapshot_of(election: str, reply: Sequence[Any]) -> Snapshot:
         leader=leader_of(seat) if seat else None,
         seed=_seed(fence),
         corrupt=tuple(sorted(corrupt)),
-    )
-
-
-def leader_of(seat: Sequence[Any]) -> LeaderInfo:
-    """Who has the seat."""
-    number, leader, fence, since, ttl, retained = seat
-    return LeaderInfo(
-        leader_id=_text(leader),
-        seat=int(number),
-        fence=int(fence),
-        since=instant(int(since)),
-        remaining=max(0, int(ttl)) / 1000,
-        retained=bool(retained),
     )
 
 

@@ -11,6 +11,7 @@ from incumbent.stores.redis import scripts
 from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import registry_keys_of
 from incumbent.stores.redis.records import snapshot_of
+from incumbent.stores.redis.replies import ms
 from incumbent.stores.registry import Deed, Enrolled, Enrolment, Withdrawn
 from incumbent.strategy import Snapshot
 
@@ -30,7 +31,7 @@ class RedisRegistry:
         args = (
             enrolment.node_id.encode(),
             enrolment.token.encode(),
-            b"%d" % round(enrolment.ttl * 1000),
+            ms(enrolment.ttl),
             enrolment.strategy.encode(),
             enrolment.metadata.encoded,
         )

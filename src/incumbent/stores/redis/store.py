@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis, RedisCluster
@@ -15,7 +15,7 @@ from redis.asyncio import Redis, RedisCluster
 from incumbent import clock
 from incumbent.lease import valid_until
 from incumbent.periods import OncePer
-from incumbent.results import LeaderInfo, LeaderState
+from incumbent.results import LeaderState
 from incumbent.shield import finish
 from incumbent.stores.base import (
     Budget,
@@ -34,7 +34,11 @@ from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import keys_of
 from incumbent.stores.redis.line import ServerPlace
 from incumbent.stores.redis.lines import GRACE_MS, Lines
+from incumbent.stores.redis.replies import leader_of, ms
 from incumbent.stores.redis.wire import Reply
+
+if TYPE_CHECKING:
+    from incumbent.stores.redis.registry import RedisRegistry
 
 MOST_CLOCKS: Final = 3
 """How often a claim is sent because the server's clock said another period."""
@@ -56,6 +60,14 @@ class RedisStore:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} prefix={self._prefix!r}>"
+
+    @property
+    def registry(self) -> "RedisRegistry":
+        """Who stands in strategic elections, asked for on the same connection."""
+        # Here, because most programs never ask: a quarter of what this library costs to import.
+        from incumbent.stores.redis.registry import RedisRegistry  # noqa: PLC0415 - see above
+
+        return RedisRegistry(self._caller, self._prefix)
 
     async def acquire(
         self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
@@ -90,10 +102,10 @@ class RedisStore:
         self, claim: Claim, mine: ServerPlace | None, budget: Budget, call: Call, *, last: bool
     ) -> Awaitable[Reply]:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        args = [claim.token.encode(), claim.leader_id.encode(), _ms(claim.lease_time), GRACE_MS]
+        args = [claim.token.encode(), claim.leader_id.encode(), ms(claim.lease_time), GRACE_MS]
         if mine is not None:
             mine.asking()
-            stale = b"0" if last else _ms(mine.stale_after)
+            stale = b"0" if last else ms(mine.stale_after)
             args += mine.name, b"%d" % mine.arrival, stale
         if claim.once_per is None:
             return self._caller.run(scripts.ACQUIRE, keys.acquire, args, budget, call)
@@ -142,7 +154,7 @@ class RedisStore:
                 mine.close()
             elif call.doubtful:
                 mine.call()  # such a copy may have taken it already, and with it the place
-        return Busy(_info(reply[1:7]) if int(reply[1]) >= 0 else None, spent=call.doubtful)
+        return Busy(leader_of(reply[1:7]) if int(reply[1]) >= 0 else None, spent=call.doubtful)
 
     async def stand(self, claim: Claim, budget: Budget) -> Place:
         lines = self._lines
@@ -158,7 +170,7 @@ class RedisStore:
     ) -> Extended | NotYours:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         call = Call()
-        args = (claim.token.encode(), _ms(duration))
+        args = (claim.token.encode(), ms(duration))
         reply = await self._caller.run(scripts.EXTEND, keys.extend[seat], args, budget, call)
         if reply[0] == b"held":
             return Extended(int(reply[1]) / 1000, call.sent_at, asked=bool(reply[2]))
@@ -171,7 +183,7 @@ class RedisStore:
         call = Call()
         args = (
             claim.token.encode(),
-            _ms(keep),
+            ms(keep),
             _flag(grant.doubtful),
             GRACE_MS,
             _flag(restore),
@@ -200,7 +212,7 @@ class RedisStore:
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
         keys = keys_of(self._prefix, election, seats)
         reply = await self._caller.run(scripts.STATE, keys.state, (), budget)
-        return LeaderState(election, tuple(_info(seat) for seat in reply[1:]), int(reply[0]))
+        return LeaderState(election, tuple(leader_of(seat) for seat in reply[1:]), int(reply[0]))
 
     def passing(self, error: Exception) -> bool:
         return faults.passing(error)
@@ -270,21 +282,5 @@ def _check(client: Any) -> None:
         )
 
 
-def _info(seat: Sequence[Any]) -> LeaderInfo:
-    number, leader, fence, since, ttl, retained = seat
-    return LeaderInfo(
-        leader_id=bytes(leader).decode(errors="replace"),
-        seat=int(number),
-        fence=int(fence),
-        since=instant(int(since)),
-        remaining=max(0, int(ttl)) / 1000,
-        retained=bool(retained),
-    )
-
-
 def _flag(on: bool) -> bytes:  # noqa: FBT001 - its name says it
     return b"1" if on else b"0"
-
-
-def _ms(duration: float) -> bytes:
-    return b"%d" % round(duration * 1000)

@@ -1,6 +1,6 @@
 """Elect leaders among asyncio services that share a Redis or Valkey server."""
 
-from typing import TYPE_CHECKING, Any
+import typing
 
 from incumbent.electors.group import GroupElector
 from incumbent.electors.leader import LeaderElector
@@ -21,7 +21,7 @@ from incumbent.results import (
 )
 from incumbent.stores.memory import MemoryStore
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from incumbent.electors.strategic import StrategicElector
 
 __all__ = [
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     # When it is asked for: what strategies need is a quarter of what all this costs to import.
     if name != "StrategicElector":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from operator import attrgetter
+from typing import Final
 
 from incumbent.results import LeaderInfo
 from incumbent.strategy.metadata import Metadata, MetaValue
@@ -87,8 +89,8 @@ class Snapshot:
     def __post_init__(self) -> None:
         if self.now.tzinfo is None:
             raise ValueError(f"now must have a time zone: {self.now!r}")
-        candidates = sorted(self.candidates, key=_seniority)
-        if len({candidate.node_id for candidate in candidates}) < len(candidates):
+        candidates = sorted(self.candidates, key=SENIORITY)
+        if len(set(map(_NODE_ID, candidates))) < len(candidates):
             raise ValueError(f"two candidates of {self.election!r} have the same node id")
         object.__setattr__(self, "candidates", tuple(candidates))
 
@@ -128,5 +130,7 @@ class Snapshot:
         return {candidate.node_id: candidate for candidate in self.candidates}
 
 
-def _seniority(candidate: Candidate) -> tuple[datetime, str]:
-    return candidate.registered_at, candidate.node_id
+_NODE_ID: Final = attrgetter("node_id")
+
+SENIORITY: Final = attrgetter("registered_at", "node_id")
+"""By which candidates are sorted."""

@@ -13,4 +13,5 @@ if seat[1] then
   }
 end
 local fence = redis.call('GET', KEYS[2]) or '0'
-return {string.format('%.0f', now_us()), fence, leader, redis.call('HGETALL', KEYS[1])}
+local records = redis.call('HGETALL', KEYS[1])
+return {string.format('%.0f', now_us()), fence, leader, records}

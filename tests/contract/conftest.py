@@ -7,7 +7,6 @@ import pytest
 from contract.bench import MEMORY, Bench
 from contract.registrar import Registrar, registrar_on
 from incumbent.stores.memory import MemoryStore
-from incumbent.stores.memory_registry import MemoryRegistry
 from incumbent.stores.redis import RedisStore
 from kit.binaries import KINDS, locate
 from kit.fixtures import CHOSEN, MakeClient
@@ -68,7 +67,7 @@ async def registrar(
     kind = str(request.param)
     if kind == MEMORY:
         memory = MemoryStore()
-        yield Registrar(MemoryRegistry(memory), memory)
+        yield Registrar(memory.registry, memory)
         return
     if kind != EXTERNAL and locate(kind).path is None:
         pytest.skip(f"no {kind}: {locate(kind).reason}")

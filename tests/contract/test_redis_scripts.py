@@ -40,7 +40,7 @@ def test_each_file_is_one_script() -> None:
     """Every file is loaded under its own name, and nothing is loaded that has no file."""
     assert sorted(SCRIPTS) == NAMES
     of_seats = ["acquire", "extend", "leave", "release", "state", "step_down", "touch"]
-    assert NAMES == sorted([*of_seats, *OF_CANDIDATES])
+    assert sorted([*of_seats, *OF_CANDIDATES]) == NAMES
     for name, script in SCRIPTS.items():
         assert script.text.decode() == PRELUDE + TEXTS[name]
         assert script.sha.decode() == hashlib.sha1(script.text).hexdigest()

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from contract.bench import BUDGET
 from contract.registrar import Registrar
 from incumbent.stores.memory import MemoryStore
-from incumbent.stores.memory_registry import MemoryRegistry
 from incumbent.stores.registry import Enrolled, Enrolment
 from incumbent.strategy import Candidate, Metadata
 
@@ -80,5 +79,5 @@ async def test_memory_and_server_say_the_same(
 ) -> None:
     """The registry in memory is a stand-in that can be believed in a user's unit tests."""
     election, store = f"job-{next(ELECTIONS)}", MemoryStore()
-    memory = Registrar(MemoryRegistry(store), store)
+    memory = Registrar(store.registry, store)
     assert await play(registrar_of_first, election, steps) == await play(memory, election, steps)

@@ -1,7 +1,7 @@
 """What the tests of strategic elections share: a town of nodes, on one store or another."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from promises.scene import Journal, cancel
 
 LEASE = 0.9
 GRACE = LEASE / 6
+BY_PRIORITY = Priority()
 
 
 class Town:
@@ -23,7 +24,7 @@ class Town:
         self.electors: dict[str, StrategicElector] = {}
 
     def node(
-        self, name: str, strategy: Strategy = Priority(), *, store: Any = None, **options: Any
+        self, name: str, strategy: Strategy = BY_PRIORITY, *, store: Any = None, **options: Any
     ) -> StrategicElector:
         """An elector with short leases; by default the highest `priority` is best."""
         journal = self.journals[name] = Journal()
@@ -85,13 +86,11 @@ async def fail() -> None:
 
 
 @asynccontextmanager
-async def running(*works: Awaitable[Any]) -> AsyncIterator[list["asyncio.Future[Any]"]]:
+async def running(*works: Coroutine[Any, Any, Any]) -> AsyncIterator[list["asyncio.Task[Any]"]]:
     """Tasks for the time of the block; what they raise comes out."""
-    tasks = [asyncio.ensure_future(work) for work in works]
+    tasks = [asyncio.create_task(work) for work in works]
     try:
         yield tasks
     finally:
         for task in tasks:
-            if not task.done():
-                assert isinstance(task, asyncio.Task)
-                await cancel(task)
+            await cancel(task)

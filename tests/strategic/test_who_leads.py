@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import pytest
@@ -264,25 +265,29 @@ async def test_w38_chance_has_one_winner(town: Town) -> None:
     assert set(winners) == {"a", "b", "c"}
 
 
-@pytest.mark.parametrize("how", ["attempt", "elect", "candidates", "lead", "record_result"])
+CALLS: dict[str, Callable[[StrategicElector], Awaitable[object]]] = {
+    "attempt": lambda a: a.attempt("job", nothing),
+    "run_if_leader": lambda a: a.run_if_leader("job", nothing),
+    "lead": lambda a: a.lead("job").__aenter__(),
+    "elect": lambda a: a.elect("job"),
+    "candidates": lambda a: a.candidates("job"),
+    "record_result": lambda a: a.record_result("job", success=True),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 async def test_w39_errors_of_the_store_come_out(
-    start_server: StartServer, make_client: MakeClient, city: Town, how: str
+    start_server: StartServer,
+    make_client: MakeClient,
+    city: Town,
+    call: Callable[[StrategicElector], Awaitable[object]],
 ) -> None:
     """W39: a server that is gone is an error, not "somebody else leads"."""
     server = start_server()
     a = city.node("a", store=make_client(server), request_timeout=0.3)
-    await a.candidate("job").__aenter__() if False else None
     server.kill()
     with at_most(1.5), pytest.raises((redis.ConnectionError, redis.TimeoutError)):
-        if how == "attempt":
-            await a.attempt("job", nothing)
-        elif how == "lead":
-            async with a.lead("job"):
-                pass
-        elif how == "record_result":
-            await a.record_result("job", success=True)
-        else:
-            await getattr(a, how)("job")
+        await call(a)
 
 
 async def test_w39_a_bad_name_is_refused(town: Town) -> None:
@@ -320,14 +325,10 @@ async def test_with_all_there_the_best_gets_the_seat(town: Town) -> None:
             node = town.node(name, wait_time=10)
             await stack.enter_async_context(node.candidate("job", {"priority": priority}))
         nodes = town.electors
-        async with nodes["a"].lead("job") if False else AsyncExitStack():
-            holder = nodes["c"]
-            async with holder.lead("job"):
-                waiting = [
-                    asyncio.create_task(nodes[name].attempt("job", log, 0.05)) for name in "ab"
-                ]
-                await asyncio.sleep(0.2)
-            outcomes = await asyncio.gather(*waiting)
+        async with nodes["c"].lead("job"):
+            waiting = [asyncio.create_task(nodes[name].attempt("job", log, 0.05)) for name in "ab"]
+            await asyncio.sleep(0.2)
+        outcomes = await asyncio.gather(*waiting)
     assert all(isinstance(outcome, Elected) for outcome in outcomes)
     assert log.terms == ["b", "a"]
 
@@ -497,9 +498,8 @@ async def test_a_group_and_a_strategy_share_seat_0(town: Town) -> None:
     a = town.node("a", Priority())
     store = a._office.store
     group = GroupElector(store, LeaderOptions(lease_time=LEASE), seats=2)
-    async with a.candidate("job"), a.lead("job"):
-        async with group.lead("job") as lease:
-            assert lease.seat == 1
+    async with a.candidate("job"), a.lead("job"), group.lead("job") as lease:
+        assert lease.seat == 1
 
 
 # -- what is amiss ----------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from incumbent import names
 from incumbent.durations import Duration, seconds
 from incumbent.electors.elector import Elector
-from incumbent.engine.best_first import BestFirst
+from incumbent.engine.best_first import BestFirst, grace_of
 from incumbent.engine.gate import Gate
 from incumbent.engine.lookout import Asking
 from incumbent.engine.polls import Polls, Voter
@@ -155,7 +155,12 @@ class StrategicElector(Elector):
             self._polls,
             Voter(election, self.leader_id),
             options,
-            Asking(self._office.store, election, options.request_timeout),
+            Asking(
+                self._office.store,
+                election,
+                request_timeout=options.request_timeout,
+                within=grace_of(options) / 2,  # so that the best is not late for its own seat
+            ),
             records=self._record_results,
             deference=self._deference if stays else None,
         )

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from incumbent import clock, events
-from incumbent.engine.lookout import AFTER_THE_END, PACE, Lookout
+from incumbent.engine.lookout import AFTER_THE_END, Lookout
 from incumbent.engine.polls import Polls, Voter
 from incumbent.engine.reappraisal import Deference, Reappraisal
 from incumbent.engine.term import Term
@@ -25,6 +25,9 @@ from incumbent.strategy.turn import Outside, Taken, Try, Turn, Wait, turn
 LONGEST_GRACE: Final = 1.0
 AT_ONCE: Final = 3
 """So many graces ahead of its turn a candidate looks often; the others once per grace."""
+
+SHORTEST_PAUSE: Final = 0.1
+"""Seconds between two tries, when a seat that looks free is refused: others stand in its line."""
 
 OUTSIDE: Final = 1.0
 """Seconds until somebody who does not stand looks whether it does."""
@@ -102,12 +105,11 @@ class BestFirst:
         )
 
     def _too_soon(self, now: float) -> bool:
-        """Whether it has just been refused a seat that looks free: others stand in its line."""
-        return self._tried_at is not None and now < self._tried_at + PACE[0]
+        return self._tried_at is not None and now < self._tried_at + SHORTEST_PAUSE
 
     def _pause(self, whose: Wait | Try) -> float:
         if isinstance(whose, Try):
-            return PACE[0]
+            return SHORTEST_PAUSE
         if whose.seconds > AT_ONCE * self._grace:
             return self._grace
         # A little later than due, so that nodes whose clocks agree do not all come at once.

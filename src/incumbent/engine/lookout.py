@@ -11,8 +11,8 @@ from incumbent import clock
 from incumbent.results import LeaderInfo
 from incumbent.stores.base import Budget, Store
 
-PACE: Final = (0.1, 0.3)
-"""Seconds between two looks at the seat: chance spreads those of different nodes."""
+LONGEST_PAUSE: Final = 0.3
+"""Seconds between two looks at the seat, at most."""
 
 AFTER_THE_END: Final = 0.005
 """Seconds after a lease's end at which the seat is looked at: not so early as to find it taken."""
@@ -32,15 +32,20 @@ class Lookout(Protocol):
 class Asking:
     """Asks the store, which is one small request each time, however many stand."""
 
-    def __init__(self, store: Store, election: str, request_timeout: float) -> None:
+    def __init__(
+        self, store: Store, election: str, *, request_timeout: float, within: float
+    ) -> None:
+        """A change is to be noticed `within` so many seconds, or sooner."""
         self._store = store
         self._election = election
         self._budget = Budget.of_two(request_timeout)
+        self._longest = min(LONGEST_PAUSE, within)
 
     async def change(self, leader: LeaderInfo | None, until: float) -> None:
         """See `Lookout`; raises what the store raises."""
         while True:
-            pause = random.uniform(*PACE)
+            # Chance spreads the looks of different nodes.
+            pause = self._longest * random.uniform(0.5, 1)
             if leader is not None:
                 pause = min(pause, leader.remaining + AFTER_THE_END)
             left = until - clock.now()

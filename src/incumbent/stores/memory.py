@@ -90,7 +90,7 @@ class MemoryStore:
         from incumbent.stores.memory_registry import MemoryRegistry  # noqa: PLC0415 - see above
 
         if self._registry is None:
-            self._registry = MemoryRegistry(self)
+            self._registry = MemoryRegistry(self, lambda election: self._fences.get(election, 0))
         return self._registry
 
     def __repr__(self) -> str:

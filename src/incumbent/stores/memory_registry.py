@@ -4,6 +4,7 @@ Knows nothing of how the store keeps its seats; who leads it asks as anybody doe
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Literal
@@ -25,12 +26,15 @@ class _Record:
 
 
 class MemoryRegistry:
-    """Candidates in this process, for electors that share it and the `store` of its seats."""
+    """Candidates in this process, for electors that share it and the `store` of its seats.
 
-    def __init__(self, store: Store) -> None:
+    `last_fence` tells the last fencing token of an election, 0 for none.
+    """
+
+    def __init__(self, store: Store, last_fence: Callable[[str], int]) -> None:
         self._store = store
+        self._last_fence = last_fence
         self._records: dict[str, dict[str, _Record]] = {}
-        self._seeds: dict[str, int] = {}
         self._gone: dict[str, float] = {}
 
     def __repr__(self) -> str:
@@ -86,17 +90,13 @@ class MemoryRegistry:
 
     async def snapshot(self, election: str, budget: Budget) -> Snapshot:
         leaders = (await self._store.state(election, 1, budget)).leaders
-        leader = leaders[0] if leaders else None
-        seed = max(self._seeds.get(election, 0), leader.fence if leader else 0)
-        if seed:
-            self._seeds[election] = seed
         standing = self._standing(election, clock.now())
         return Snapshot(
             election=election,
             candidates=tuple(record.candidate for record in standing.values()),
             now=_wall(),
-            leader=leader,
-            seed=seed,
+            leader=leaders[0] if leaders else None,
+            seed=self._last_fence(election),
         )
 
     def _standing(self, election: str, now: float) -> dict[str, _Record]:

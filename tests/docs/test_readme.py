@@ -21,7 +21,7 @@ def examples() -> list[str]:
 
 def test_the_page_has_examples() -> None:
     """The pattern that finds the examples finds them."""
-    assert len(examples()) == 5
+    assert len(examples()) == 6
 
 
 async def test_the_first_example_runs_as_a_program(valkey: Server, capsys: Any) -> None:
@@ -52,6 +52,7 @@ async def test_the_other_examples_run_one_after_another(valkey: Server, capsys: 
     ):
         names = {
             "elector": elector,
+            "redis": redis,
             "generate": generate,
             "serve": serve,
             "save": save,
@@ -59,7 +60,7 @@ async def test_the_other_examples_run_one_after_another(valkey: Server, capsys: 
         }
         for example in examples()[1:]:
             await run(example, names)
-    assert capsys.readouterr().out == "done: 42 pages\n"
+    assert capsys.readouterr().out == "done: 42 pages\nweb-1 {'web-1': -0.5} {}\n"
     assert len(saved) == 1
 
 

@@ -18,6 +18,10 @@ class Counts:
     periods: int
     """Renewal periods (a third of `lease_time`) over which the holder is watched."""
     imports: int
+    candidate_rounds: int
+    candidates: int
+    other_keys: int
+    """In the same database."""
 
 
 FULL = Counts(
@@ -29,6 +33,9 @@ FULL = Counts(
     lease_time=30.0,
     periods=3,
     imports=31,
+    candidate_rounds=100,
+    candidates=1000,
+    other_keys=100_000,
 )
 
 # As many renewals per second as above, by fewer leases with a shorter time.
@@ -41,6 +48,9 @@ QUICK = Counts(
     lease_time=6.0,
     periods=2,
     imports=9,
+    candidate_rounds=30,
+    candidates=1000,
+    other_keys=10_000,
 )
 
 SMOKE = Counts(
@@ -52,4 +62,7 @@ SMOKE = Counts(
     lease_time=0.9,
     periods=2,
     imports=1,
+    candidate_rounds=2,
+    candidates=20,
+    other_keys=100,
 )

@@ -127,7 +127,8 @@ class StrategicElector(Elector):
         Raises:
             redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.
         """
-        return (await self._polls.look(self._voter(name), self._two_requests())).snapshot.candidates
+        snapshot = await self._polls.snapshot(self._voter(name), self._two_requests())
+        return snapshot.candidates
 
     async def elect(self, name: str) -> ElectionResult:
         """A dry run: who would be best now, the scores, and for each loser the reason.

@@ -47,10 +47,15 @@ class Polls:
         self.fingerprint: str = fingerprint(strategy)
         self._told: set[tuple[object, ...]] = set()
 
-    async def look(self, voter: Voter, budget: Budget) -> Look:
-        """Look once: one round trip. What the store or the strategy raises comes out."""
+    async def snapshot(self, voter: Voter, budget: Budget) -> Snapshot:
+        """Who stands: one round trip. What the store raises comes out."""
         snapshot = await self.registry.snapshot(voter.election, budget)
         self._complain(voter, snapshot)
+        return snapshot
+
+    async def look(self, voter: Voter, budget: Budget) -> Look:
+        """The same, and what the strategy makes of it, which may raise as well."""
+        snapshot = await self.snapshot(voter, budget)
         result = self.strategy(snapshot)
         if not isinstance(result, ElectionResult):
             raise TypeError(
@@ -62,12 +67,8 @@ class Polls:
         """Each set of nodes once. Their strategy is not obeyed: ours decides for us."""
         if snapshot.corrupt and self._first("corrupt", voter, snapshot.corrupt):
             self.office.tell(events.RecordsUnreadable, voter, nodes=snapshot.corrupt)
-        others = sorted(
-            node
-            for strategy, nodes in snapshot.strategies.items()
-            if strategy != self.fingerprint
-            for node in nodes
-        )
+        ours = {"", self.fingerprint}
+        others = sorted([each.node_id for each in snapshot.candidates if each.strategy not in ours])
         if others and self._first("strategy", voter, *others):
             self.office.tell(events.StrategiesDiffer, voter, nodes=tuple(others))
 

@@ -104,11 +104,11 @@ class Snapshot:
     @property
     def strategies(self) -> Mapping[str, tuple[str, ...]]:
         """Node ids by the fingerprint of their strategy: all should go by the same one."""
-        found: dict[str, tuple[str, ...]] = {}
+        found: dict[str, list[str]] = {}
         for candidate in self.candidates:
             if candidate.strategy:
-                found[candidate.strategy] = (*found.get(candidate.strategy, ()), candidate.node_id)
-        return found
+                found.setdefault(candidate.strategy, []).append(candidate.node_id)
+        return {strategy: tuple(nodes) for strategy, nodes in found.items()}
 
     def candidate(self, node_id: str) -> Candidate | None:
         """The candidate with this id."""

@@ -14,7 +14,18 @@ from bench.counts import Counts
 from bench.figures import Figure
 from bench.race import race
 from incumbent.stores.base import Budget
-from incumbent.strategy import Fifo, IdleTime, RecentSuccess, Scored, SuccessRate, Weighted
+from incumbent.stores.redis import RedisStore
+from incumbent.stores.registry import Enrolment
+from incumbent.strategy import (
+    Fifo,
+    IdleTime,
+    Metadata,
+    RecentSuccess,
+    Scored,
+    Snapshot,
+    SuccessRate,
+    Weighted,
+)
 from kit.servers import Server
 
 NAME = "candidates"

@@ -194,7 +194,8 @@ class Line:
 
     def overdue(self, name: str) -> None:
         """A deadline is over now."""
-        assert self.server.cli("ZADD", self.key("alive"), "XX", "CH", 1, name) == 1
+        assert name in self.alive()
+        self.server.cli("ZADD", self.key("alive"), "XX", 1, name)
 
     def holders(self, size: int = 1) -> dict[int, str]:
         """Seat and leader."""

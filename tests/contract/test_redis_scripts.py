@@ -16,14 +16,15 @@ from incumbent.stores.redis.keys import keys_of
 from kit.servers import Server
 
 FOLDER = files("incumbent.stores.redis") / "lua"
-PRELUDE = (FOLDER / "prelude.lua").read_text("utf-8")
+SHARED = {name: (FOLDER / f"{name}.lua").read_text("utf-8") for name in ("prelude", "line")}
 TEXTS = {
     entry.name.removesuffix(".lua"): entry.read_text("utf-8")
     for entry in FOLDER.iterdir()
-    if entry.name.endswith(".lua") and entry.name != "prelude.lua"
+    if entry.name.endswith(".lua") and entry.name.removesuffix(".lua") not in SHARED
 }
 NAMES = sorted(TEXTS)
 NO_TIMES = {"token", "leader", "doubtful", "place", "process", "probe", "restore", "seat"}
+WITH_LINE = {"acquire", "leave", "release", "touch"}
 LINE = ("fence", "gone", "queue", "alive", "tick")
 
 
@@ -35,7 +36,8 @@ def test_each_file_is_one_script() -> None:
     assert sorted(SCRIPTS) == NAMES
     assert NAMES == ["acquire", "extend", "leave", "release", "state", "step_down", "touch"]
     for name, script in SCRIPTS.items():
-        assert script.text.decode() == PRELUDE + TEXTS[name]
+        shared = SHARED["prelude"] + SHARED["line"] * (name in WITH_LINE)
+        assert script.text.decode() == shared + TEXTS[name]
         assert script.sha.decode() == hashlib.sha1(script.text).hexdigest()
 
 
@@ -45,10 +47,11 @@ def test_a_script_does_what_its_header_says(name: str) -> None:
     assert complaints(TEXTS[name]) == []
 
 
-def test_the_prelude_runs_no_command_by_itself() -> None:
+@pytest.mark.parametrize("name", SHARED)
+def test_what_is_shared_runs_no_command_by_itself(name: str) -> None:
     """It only defines: what it would do at once, every script would do."""
     outside, depth = [], 0
-    for line in PRELUDE.splitlines():
+    for line in SHARED[name].splitlines():
         if line.startswith("local function"):
             depth += 1
         if depth == 0:
@@ -57,8 +60,8 @@ def test_the_prelude_runs_no_command_by_itself() -> None:
             depth -= 1
     assert depth == 0
     assert "redis.call" not in "\n".join(outside)
-    assert "KEYS" not in PRELUDE
-    assert "ARGV" not in PRELUDE
+    assert "KEYS" not in SHARED[name]
+    assert "ARGV" not in SHARED[name]
 
 
 @pytest.mark.parametrize("name", NAMES)

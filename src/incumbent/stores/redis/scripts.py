@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 _FOLDER = files("incumbent.stores.redis") / "lua"
-_PRELUDE: Final = (_FOLDER / "prelude.lua").read_bytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +53,17 @@ def pack(parts: Sequence[bytes]) -> bytes:
     return b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in parts])
 
 
-def _load(name: str, *, seldom: bool = False) -> Script:
-    text = _PRELUDE + (_FOLDER / f"{name}.lua").read_bytes()
-    return Script(
-        name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode(), seldom
-    )
+def _load(name: str, *, line: bool = False, seldom: bool = False) -> Script:
+    parts = ("prelude", "line", name) if line else ("prelude", name)
+    text = b"".join([(_FOLDER / f"{part}.lua").read_bytes() for part in parts])
+    digest = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
+    return Script(name, text, digest, seldom)
 
 
-ACQUIRE: Final = _load("acquire")
+ACQUIRE: Final = _load("acquire", line=True)
 EXTEND: Final = _load("extend")
-RELEASE: Final = _load("release")
-LEAVE: Final = _load("leave", seldom=True)
-TOUCH: Final = _load("touch")
+RELEASE: Final = _load("release", line=True)
+LEAVE: Final = _load("leave", line=True, seldom=True)
+TOUCH: Final = _load("touch", line=True)
 STATE: Final = _load("state")
 STEP_DOWN: Final = _load("step_down", seldom=True)

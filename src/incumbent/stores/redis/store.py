@@ -107,12 +107,13 @@ class RedisStore:
         return Busy(_info(reply[1:7]) if int(reply[1]) >= 0 else None, spent=call.doubtful)
 
     async def stand(self, claim: Claim, budget: Budget) -> Place:
+        pool = await self._caller.pool()
         lines = self._lines
         if lines is None or not lines.at_home:
-            self._lines = Lines(self._caller, self._prefix, await self._caller.pool())
-            if lines is not None:
-                await lines.forsake()
+            old, self._lines = lines, Lines(self._caller, self._prefix, pool)
             lines = self._lines
+            if old is not None:
+                await old.forsake()
         return await lines.stand(claim, min(budget))
 
     async def extend(

@@ -247,6 +247,7 @@ async def test_a_nudge_makes_it_look_at_once() -> None:
     scene.stand()
     await scene.touched()
     scene.line.heard(b"nudge")
+    assert scene.due_in() <= 0
     await scene.touched(2)
     await scene.end()
 
@@ -260,7 +261,7 @@ async def test_a_nudge_during_a_touch_makes_it_look_once_more() -> None:
     scene.line.heard(b"nudge")
     await asyncio.sleep(0)
     scene.desk.hold.set()
-    await scene.touched(2)
+    await wait_until(lambda: len(scene.desk.touches) == 2, within=1)
     await scene.end()
 
 

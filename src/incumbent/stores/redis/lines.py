@@ -8,9 +8,10 @@ import asyncio
 import math
 import os
 import secrets
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -71,6 +72,8 @@ class Lines:
         await self._inbox.aclose()
         for scope in self._scopes:
             scope.cancel()
+        for task in self._tasks:
+            task.cancel()  # those that have not begun yet have no scope
         if self._tasks:
             await outlast(*self._tasks)
 
@@ -97,11 +100,11 @@ class Lines:
 
     def start_touch(self, line: Line) -> None:
         """Run the line's `touch` in a task of its own."""
-        self._start(line.touch(), "incumbent touch")
+        self._start(line.touch, "incumbent touch")
 
     def start_leave(self, line: Line, place: bytes) -> None:
         """Let `place`, which nobody here knows, leave the line; it is somebody else's turn."""
-        self._start(self._leave_quietly(line, place), "incumbent leave")
+        self._start(partial(self._leave_quietly, line, place), "incumbent leave")
 
     async def ask_touch(self, line: Line, place: ServerPlace, probe: int) -> Touch:
         """Send a touch."""
@@ -126,13 +129,13 @@ class Lines:
     def _channel(self, line: Line) -> bytes:
         return f"{self._prefix}:{{{line.election}}}:inbox:".encode() + self._process
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         async def in_scope() -> None:
             # The scope, because a plain cancellation may be swallowed on Python 3.11.
             with anyio.CancelScope() as scope:
                 self._scopes.add(scope)
                 try:
-                    await work
+                    await work()
                 finally:
                     self._scopes.discard(scope)
 

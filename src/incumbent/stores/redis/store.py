@@ -145,12 +145,13 @@ class RedisStore:
         return Busy(_info(reply[1:7]) if int(reply[1]) >= 0 else None, spent=call.doubtful)
 
     async def stand(self, claim: Claim, budget: Budget) -> Place:
+        pool = await self._caller.pool()
         lines = self._lines
         if lines is None or not lines.at_home:
-            self._lines = Lines(self._caller, self._prefix, await self._caller.pool())
-            if lines is not None:
-                await lines.forsake()
+            old, self._lines = lines, Lines(self._caller, self._prefix, pool)
             lines = self._lines
+            if old is not None:
+                await old.forsake()
         return await lines.stand(claim, min(budget))
 
     async def extend(
@@ -171,14 +172,13 @@ class RedisStore:
         call = Call()
         args = (
             claim.token.encode(),
+            b"%d" % grant.seat,
             _ms(keep),
             _flag(grant.doubtful),
             GRACE_MS,
             _flag(restore),
         )
-        reply = await self._caller.run(
-            scripts.RELEASE, keys.release[grant.seat], args, budget, call
-        )
+        reply = await self._caller.run(scripts.RELEASE, keys.release, args, budget, call)
         if reply[0] == b"released" or call.doubtful:
             return "released"
         return "taken" if reply[0] == b"taken" else "gone"

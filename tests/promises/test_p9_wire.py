@@ -22,10 +22,10 @@ async def test_p9_who_is_queued_behind_an_abandoned_batch_is_sent(
     wire = Wire(make_client(proxy).connection_pool)
     assert await wire.send(question(), 5.0) == [0]
     proxy.drop_replies(1, "EVAL")
-    abandoned = asyncio.create_task(wire.send(question(), wires.HASTY / 10))
+    abandoned = asyncio.ensure_future(wire.send(question(), wires.HASTY / 10))
     await wait_until(lambda: proxy.dropped == 1, what="the batch's answer is lost")
     abandoned.cancel()
-    behind = asyncio.create_task(wire.send(question(), wires.LINGER + 5.0))
+    behind = asyncio.ensure_future(wire.send(question(), wires.LINGER + 5.0))
     await asyncio.sleep(0)
     assert wire._queue
     assert await behind == [0]

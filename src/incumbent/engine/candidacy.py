@@ -7,8 +7,9 @@ import asyncio
 import math
 import os
 import random
+from collections.abc import Coroutine
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from incumbent import clock, events
 from incumbent.backoff import pause_after
@@ -17,9 +18,9 @@ from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
 from incumbent.options import LeaderOptions
-from incumbent.results import LeaderInfo, LossReason, Skipped, SkipReason
+from incumbent.results import LossReason, Skipped, SkipReason
 from incumbent.shield import finish
-from incumbent.stores.base import Budget, Claim, Grant, Place, Ran
+from incumbent.stores.base import Budget, Busy, Claim, Grant, Place, Ran
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
@@ -83,58 +84,58 @@ class Candidacy:
         """Whether there is a term to leave."""
         return self._term is not None
 
-    async def enter(self) -> Lease | Skipped:
+    def enter(self) -> Coroutine[Any, Any, Lease | Skipped]:
         """Stand for the seat, for `wait_time` at most."""
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
         wait = self.options.wait_time
-        give_up_at = math.inf if wait is None else clock.now() + wait
-        try:
-            return await self._stand(give_up_at)
-        except BaseException:
-            if self._place is not None:
-                try:
-                    await finish(partial(self._place.leave, self._budget(clock.now())))
-                finally:
-                    self._place.close()
-            raise
-        finally:
-            self._place = None
+        return self._stand(math.inf if wait is None else clock.now() + wait)
 
     async def _stand(self, give_up_at: float) -> Lease | Skipped:
         """Try once, then stand in line: ask when called, and once more when the time is up."""
         store, budget = self._office.store, Budget.of_two(self.options.request_timeout)
         claim, failures = self._claim(), 0
-        while True:
-            last = clock.now() >= give_up_at
-            try:
-                answer = await store.acquire(claim, budget, self._place, last=last)
-            except Exception as error:
-                claim, failures = self._claim(), failures + 1
-                pause = pause_after(
-                    failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
-                )
-                if not store.passing(error) or clock.now() + pause >= give_up_at:
-                    raise
-                self._tell_delay(error, pause)
-                await self._pause(clock.now() + pause)
+        try:
+            while True:
+                last = clock.now() >= give_up_at
+                try:
+                    answer = await store.acquire(claim, budget, self._place, last=last)
+                except Exception as error:
+                    claim, failures = self._claim(), failures + 1
+                    pause = _pause_after(failures)
+                    if not store.passing(error) or clock.now() + pause >= give_up_at:
+                        raise
+                    self._tell_delay(error, pause)
+                    await self._pause(clock.now() + pause)
+                else:
+                    if isinstance(answer, Grant):
+                        return self._take(claim, answer)
+                    # In line, the answer to the last request is the end, and nothing before it.
+                    over = last or (self._place is None and clock.now() >= give_up_at)
+                    if over or isinstance(answer, Ran):
+                        return self._skip(answer)
+                    if answer.spent:
+                        claim = self._claim()
+                    failures = 0
+                    await self._wait(claim, give_up_at)
                 budget = self._budget(give_up_at)
-                continue
-            if isinstance(answer, Grant):
-                return self._take(claim, answer)
-            if isinstance(answer, Ran):
-                return self._skip("already_ran", None)
-            # In line the end is the last request's answer: it has left the line as well.
-            if last or (self._place is None and clock.now() >= give_up_at):
-                return self._skip("held", answer.holder)
-            if answer.spent:
-                claim = self._claim()
-            failures = 0
-            if self._place is None:
-                self._place = await store.stand(claim, self._until(give_up_at))
-            else:
-                await self._place.called(give_up_at)
-            budget = self._budget(give_up_at)
+        finally:
+            if self._place is not None:
+                await self._leave_line(self._place)
+
+    async def _wait(self, claim: Claim, give_up_at: float) -> None:
+        """Take a place in line; who has one waits there to be called."""
+        if self._place is None:
+            self._place = await self._office.store.stand(claim, self._until(give_up_at))
+        else:
+            await self._place.called(give_up_at)
+
+    async def _leave_line(self, place: Place) -> None:
+        self._place = None
+        try:
+            await finish(partial(place.leave, self._budget(clock.now())))
+        finally:
+            place.close()
 
     async def _pause(self, until: float) -> None:
         """Wait after an error; who stands in line all the same is not called in vain."""
@@ -182,14 +183,22 @@ class Candidacy:
         )
 
     def _take(self, claim: Claim, grant: Grant) -> Lease:
+        self._place = None
         self._term = Term(self._office, self.options, self.name, claim, grant)
         self._lease = Lease(self._term)
         handle.push(self._lease)
         return self._lease
 
-    def _skip(self, reason: SkipReason, holder: LeaderInfo | None) -> Skipped:
+    def _skip(self, answer: Busy | Ran) -> Skipped:
+        self._place = None  # the server has taken it out of the line
+        reason: SkipReason = "already_ran" if isinstance(answer, Ran) else "held"
+        holder = None if isinstance(answer, Ran) else answer.holder
         self._office.tell(events.AttemptSkipped, self, reason=reason, holder=holder)
         return Skipped(reason, holder)
 
     def _tell_delay(self, error: Exception, pause: float) -> None:
         self._office.tell(events.AttemptDelayed, self, error=error, retry_in=pause)
+
+
+def _pause_after(failures: int) -> float:
+    return pause_after(failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random())

@@ -243,8 +243,9 @@ def _ours(place: Place | None) -> ServerPlace | None:
 
 
 def _grant(claim: Claim, reply: Sequence[Any], call: Call) -> Grant:
-    _, seat, fence, since, ttl = reply
-    if clock.now() + claim.margin >= valid_until(call.sent_at, int(ttl) / 1000):
+    _, seat, fence, since, ttl_ms = reply
+    ttl, sent_at = int(ttl_ms) / 1000, call.sent_at
+    if clock.now() + claim.margin >= valid_until(sent_at, ttl):
         raise redis_errors.TimeoutError(
             f"a seat of {claim.election!r} was granted too late: the server is slow for lease_time"
         )
@@ -252,8 +253,8 @@ def _grant(claim: Claim, reply: Sequence[Any], call: Call) -> Grant:
         seat=int(seat),
         fence=int(fence),
         since=instant(int(since)),
-        ttl=int(ttl) / 1000,
-        sent_at=call.sent_at,
+        ttl=ttl,
+        sent_at=sent_at,
         doubtful=call.doubtful,
     )
 

@@ -207,6 +207,18 @@ async def test_a_touch_comes_when_a_lease_ends(told_by: str) -> None:
     await scene.end()
 
 
+async def test_the_latest_word_of_a_seat_counts() -> None:
+    """A seat that was about to be free is taken again: there is nothing to look at before that."""
+    scene = Scene()
+    place = scene.stand()
+    await scene.touched()
+    scene.ask(place, soonest=0.5)
+    assert scene.due_in() < 1
+    scene.ask(place, soonest=3.0)
+    assert 3.0 - NOW < scene.due_in() <= 3.0 + lines.A_LITTLE_LATER[1]
+    await scene.end()
+
+
 async def test_a_touch_comes_after_the_grace_of_a_free_seat() -> None:
     """It is kept for somebody who was woken, and may never come."""
     scene = Scene()

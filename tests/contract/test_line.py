@@ -9,7 +9,8 @@ from redis import exceptions as redis_errors
 from incumbent import clock
 from incumbent.stores.base import Budget
 from incumbent.stores.redis import line as lines
-from incumbent.stores.redis.line import GRACE, LONGEST_PERIOD, SILENT, Line, ServerPlace, Touch
+from incumbent.stores.redis.line import LONGEST_PERIOD, SILENT, Line, Touch
+from incumbent.stores.redis.place import GRACE, ServerPlace
 from kit.waiting import wait_until
 
 LEASE = 12.0

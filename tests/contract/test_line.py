@@ -349,6 +349,8 @@ async def test_the_last_to_go_ends_the_line_a_little_later(
     monkeypatch.setattr(lines, "LINGER", NOW)
     scene = Scene()
     scene.stand().close()
+    await asyncio.sleep(NOW / 5)
+    assert "dismiss" not in scene.desk.calls
     place = scene.stand()
     await asyncio.sleep(2 * NOW)
     assert "dismiss" not in scene.desk.calls

@@ -15,17 +15,11 @@ from redis import exceptions as redis_errors
 
 from incumbent.backoff import pause_after
 from incumbent.stores.base import Budget
-from incumbent.stores.bell import Bell
 from incumbent.stores.redis import faults
-
-GRACE: Final = 1.0
-"""Seconds that a woken waiter has to take its seat."""
+from incumbent.stores.redis.place import GRACE, ServerPlace
 
 LONGEST_PERIOD: Final = 10.0
 """The most seconds between two touches."""
-
-STALE_AFTER: Final = 3
-"""Periods without a touch after which a process is taken to be gone."""
 
 FIRST_TOUCH: Final = (0.3, 0.5)
 """Seconds after it began to listen at which a line finds out whether it is heard, at random."""
@@ -77,63 +71,13 @@ class Desk(Protocol):
         """Let `place`, which nobody here knows, leave the line."""
         ...
 
-    async def ask_touch(self, line: "Line", place: "ServerPlace", probe: int) -> Touch:
+    async def ask_touch(self, line: "Line", place: ServerPlace, probe: int) -> Touch:
         """Send a touch."""
         ...
 
     async def leave(self, line: "Line", place: bytes, budget: Budget) -> None:
         """Take `place` out of the line, and pass on what was due to it."""
         ...
-
-
-class ServerPlace:
-    """A place in line, known to the server by its name and kept in order by its arrival."""
-
-    __slots__ = ("_bell", "_line", "arrival", "name", "open", "seats", "standing")
-
-    def __init__(self, line: "Line", seats: int, name: bytes) -> None:
-        self.name: bytes = name
-        self.seats: int = seats
-        self.arrival: int = 0
-        """When it came, as the server said; 0 as long as it has not."""
-        self.standing: bool = False
-        """Whether the server may have it in line."""
-        self.open: bool = True
-        self._line = line
-        self._bell = Bell()
-
-    @property
-    def stale_after(self) -> float:
-        """Seconds without a word after which this process is taken to be gone."""
-        return max(GRACE, self._line.period * STALE_AFTER)
-
-    def asking(self) -> None:
-        """A request is about to be sent: what happens from now on is news."""
-        self.standing = True
-        self._bell.mute()
-
-    def refused(self, arrival: int, soonest: float) -> None:
-        """It stands in line, and a seat may be free in `soonest` seconds."""
-        self.arrival = arrival
-        self._line.expect(soonest)
-
-    def call(self) -> None:
-        """Ask again."""
-        self._bell.ring()
-
-    async def called(self, until: float) -> None:
-        await self._bell.wait(until)
-
-    async def leave(self, budget: Budget) -> None:
-        if self.open and self.standing:
-            with suppress(Exception):  # what cannot be told is dropped as stale
-                await self._line.leave(self, budget)
-        self.close()
-
-    def close(self) -> None:
-        if self.open:
-            self.open = self.standing = False
-            self._line.remove(self)
 
 
 class Line:

@@ -24,7 +24,8 @@ from incumbent.stores.redis import scripts
 from incumbent.stores.redis.caller import Caller
 from incumbent.stores.redis.inbox import Inbox
 from incumbent.stores.redis.keys import Keys, keys_of
-from incumbent.stores.redis.line import GRACE, Line, ServerPlace, Touch
+from incumbent.stores.redis.line import Line, Touch
+from incumbent.stores.redis.place import GRACE, ServerPlace
 
 PATIENCE: Final = Budget(4.0, 2.0)
 """For requests that nobody waits for."""

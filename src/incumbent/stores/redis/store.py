@@ -32,8 +32,8 @@ from incumbent.stores.base import (
 from incumbent.stores.redis import faults, scripts
 from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import keys_of
-from incumbent.stores.redis.line import ServerPlace
 from incumbent.stores.redis.lines import GRACE_MS, Lines
+from incumbent.stores.redis.place import ServerPlace
 from incumbent.stores.redis.wire import Reply
 
 MOST_CLOCKS: Final = 3

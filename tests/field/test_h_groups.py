@@ -156,8 +156,10 @@ async def test_case_59_a_large_group_costs_no_more(
                 elected.append(number)
                 await asyncio.sleep(0.2)
 
-        tasks = [asyncio.create_task(wait(number)) for number in range(64)]
-        await wait_until(lambda: len(in_line(own_server, "one")) == 64, within=20)
+        tasks: list[asyncio.Task[None]] = []
+        for number in range(64):
+            tasks.append(asyncio.create_task(wait(number)))
+            await wait_until(lambda: len(in_line(own_server, "one")) == len(tasks))
         await asyncio.sleep(1)
         assert len(in_line(own_server, "one")) == 64
         assert (await group.state("one")).waiting == 64

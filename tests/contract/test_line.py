@@ -7,10 +7,11 @@ import pytest
 from redis import exceptions as redis_errors
 
 from incumbent import clock
+from incumbent.stores.base import LONGEST_GRACE as GRACE
 from incumbent.stores.base import Budget
 from incumbent.stores.redis import line as lines
 from incumbent.stores.redis.line import LONGEST_PERIOD, SILENT, Line, Touch
-from incumbent.stores.redis.place import GRACE, ServerPlace
+from incumbent.stores.redis.place import ServerPlace
 from kit.waiting import wait_until
 
 LEASE = 12.0

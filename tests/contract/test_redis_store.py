@@ -15,9 +15,10 @@ from redis.backoff import ConstantBackoff
 
 from contract.bench import BUDGET, LEASE, Bench, claim, key, keys_of
 from incumbent import clock
+from incumbent.stores.base import LONGEST_GRACE as GRACE
 from incumbent.stores.base import Budget, Busy, Extended, Grant, Place
 from incumbent.stores.redis import RedisStore
-from incumbent.stores.redis.place import GRACE, ServerPlace
+from incumbent.stores.redis.place import ServerPlace
 from kit.fixtures import MakeClient
 from kit.leftovers import connections
 from kit.proxy import Proxy

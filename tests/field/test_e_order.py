@@ -4,7 +4,7 @@ import time
 
 from field.platoon import Platoon
 from incumbent import LeaderElector, LeaderOptions
-from incumbent.stores.redis.place import GRACE
+from incumbent.stores.base import LONGEST_GRACE as GRACE
 from kit.fixtures import MakeClient
 from kit.leftovers import connections
 from kit.servers import Server

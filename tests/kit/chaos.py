@@ -1,6 +1,7 @@
 """A chaos run from the command line: ``python -m kit.chaos --seconds 60 --seed 7``.
 
-Four processes contend for one leader on a real server while a storm of faults goes over them.
+Processes contend for one leader, or for the seats of a group, on a real server while a storm of
+faults goes over them.
 Prints what happened and what was proven; ends with 1 when a promise was broken.
 """
 
@@ -36,7 +37,13 @@ class Outcome:
     lease_time: float
     faults: Counter[str]
     report: Report
-    register: RegisterReport
+    registers: tuple[RegisterReport, ...]
+    """By seat."""
+
+    @property
+    def stale(self) -> tuple[str, ...]:
+        """Writes that no honest holder sends."""
+        return tuple(write for register in self.registers for write in register.stale)
 
     @property
     def max_idle(self) -> float:
@@ -47,23 +54,30 @@ class Outcome:
     def sound(self) -> bool:
         """Whether all promises were kept, and there was something to keep them in."""
         idle = self.report.longest_idle > self.max_idle
-        bad = self.report.violations or self.register.stale or idle
-        return not bad and bool(self.report.terms) and self.register.accepted > 0
+        bad = self.report.violations or self.stale or idle
+        used = all(register.accepted for register in self.registers)
+        return not bad and bool(self.report.terms) and used
 
     def assert_sound(self) -> None:
         """AssertionError with all that was found."""
         self.report.assert_sound(max_idle=self.max_idle)
-        self.register.assert_sound()
+        for register in self.registers:
+            register.assert_sound()
 
     def __str__(self) -> str:
-        report, log = self.report, self.register
+        report = self.report
+        accepted, late = (
+            sum(log.accepted for log in self.registers),
+            sum(log.late for log in self.registers),
+        )
         rows = {
             "elections": str(len(report.terms)),
             "faults": f"{self.faults.total()}: {_counts(self.faults)}",
             "overlaps": str(len(report.overlaps)),
             "fence violations": str(len(report.fence_violations)),
             "stray work": str(len(report.stray_work)),
-            "register writes": f"{log.accepted} accepted, {log.late} late, {len(log.stale)} stale",
+            "seats": str(len(self.registers)),
+            "register writes": f"{accepted} accepted, {late} late, {len(self.stale)} stale",
             "take-over": ", ".join(
                 f"{name} {_ms(report.take_over(share))}"
                 for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
@@ -73,7 +87,7 @@ class Outcome:
         lines = [
             f"{self.seconds:g} s, seed {self.seed}, lease time {self.lease_time:g} s",
             *(f"  {name:<17}{value}" for name, value in rows.items()),
-            *(f"! {finding}" for finding in (*report.violations, *log.stale)[:SHOWN]),
+            *(f"! {finding}" for finding in (*report.violations, *self.stale)[:SHOWN]),
             *([f"! idle: {report.idle_detail}"] if report.longest_idle > self.max_idle else []),
             "sound" if self.sound else "BROKEN",
         ]
@@ -88,12 +102,13 @@ async def run(
     seed: int,
     lease_time: float = 0.8,
     size: int = 4,
+    seats: int = 1,
 ) -> Outcome:
     """One storm over one crew; all its processes have ended when it returns.
 
     The server must have `aof=True`: it is killed as well, and P1 asks that the data survive.
     """
-    plan: dict[str, Any] = {"hold": (0.05, 2 * lease_time)}
+    plan: dict[str, Any] = {"hold": (0.05, 2 * lease_time), "seats": seats}
     plan |= {"options": {"lease_time": lease_time}, "client": {"socket_timeout": lease_time}}
     crew = Crew(server, folder, size=size, seed=seed, plan=plan)
     async with crew:
@@ -108,7 +123,7 @@ async def run(
         lease_time=lease_time,
         faults=faults,
         report=check(crew.records(), until=until, settle=SETTLE),
-        register=check_register(crew.register()),
+        registers=tuple(check_register(crew.register(seat)) for seat in range(seats)),
     )
 
 
@@ -128,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="which faults (default: 1)")
     parser.add_argument("--lease-time", type=float, default=0.8, help="seconds (default: 0.8)")
     parser.add_argument("--processes", type=int, default=4, help="contenders (default: 4)")
+    parser.add_argument("--seats", type=int, default=1, help="leaders at once (default: 1)")
     parser.add_argument("--server", choices=KINDS, default=KINDS[0], help="kind of server")
     parser.add_argument("--keep", type=Path, help="a folder for the records and logs")
     given = parser.parse_args(arguments)
@@ -144,6 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 seed=given.seed,
                 lease_time=given.lease_time,
                 size=given.processes,
+                seats=given.seats,
             )
         )
     print(outcome)

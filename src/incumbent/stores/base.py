@@ -6,10 +6,13 @@ trouble is the store's own exception.
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from incumbent.periods import OncePer
 from incumbent.results import LeaderInfo, LeaderState
+
+LONGEST_GRACE: Final = 1.0
+"""Seconds; see `grace_of`."""
 
 
 class Budget(NamedTuple):
@@ -180,6 +183,14 @@ class Store(Protocol):
     async def aclose(self) -> None:
         """Give everything back. A call that is still to come must work, and leave nothing open."""
         ...
+
+
+def grace_of(lease_time: float) -> float:
+    """Seconds for which a seat is kept for who was called to it; then it is the next one's.
+
+    With it, a waiter that dies with its call costs the others less than a dead holder does.
+    """
+    return min(LONGEST_GRACE, lease_time / 3)
 
 
 def instant(milliseconds: float) -> datetime:

@@ -9,7 +9,6 @@ import time
 from bisect import insort
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
 
 from incumbent import clock
 from incumbent.results import LeaderInfo, LeaderState
@@ -23,12 +22,10 @@ from incumbent.stores.base import (
     Place,
     Ran,
     Released,
+    grace_of,
     instant,
 )
 from incumbent.stores.bell import Bell
-
-GRACE: Final = 1.0
-"""Seconds for which a seat is kept for the one whose turn it is."""
 
 
 @dataclass(slots=True)
@@ -50,6 +47,7 @@ class _Place:
     election: str
     seats: int
     arrival: int
+    grace: float
     bell: Bell = field(default_factory=Bell, repr=False)
     kept_until: float = 0.0
     """Until when a seat is kept for it; 0 as long as it is not its turn."""
@@ -114,7 +112,9 @@ class MemoryStore:
         return Busy(self._info(number, taken[number], now))
 
     async def stand(self, claim: Claim, budget: Budget) -> Place:
-        return _Place(self, claim.election, claim.seats, next(self._arrivals))
+        return _Place(
+            self, claim.election, claim.seats, next(self._arrivals), grace_of(claim.lease_time)
+        )
 
     async def extend(
         self, claim: Claim, seat: int, duration: float, budget: Budget
@@ -237,7 +237,7 @@ class MemoryStore:
             if place is mine:
                 due = number
             elif not place.kept_until:
-                place.kept_until = now + GRACE
+                place.kept_until = now + place.grace
                 place.bell.ring()
         return due, [number for number in free if number < seats]
 

@@ -25,12 +25,11 @@ from incumbent.stores.redis.caller import Caller
 from incumbent.stores.redis.inbox import Inbox
 from incumbent.stores.redis.keys import Keys, keys_of
 from incumbent.stores.redis.line import Line, Touch
-from incumbent.stores.redis.place import GRACE, ServerPlace
+from incumbent.stores.redis.place import ServerPlace
+from incumbent.stores.redis.scripts import ms
 
 PATIENCE: Final = Budget(4.0, 2.0)
 """For requests that nobody waits for."""
-
-GRACE_MS: Final = b"%d" % round(GRACE * 1000)
 
 
 class Lines:
@@ -109,15 +108,14 @@ class Lines:
 
     async def ask_touch(self, line: Line, place: ServerPlace, probe: int) -> Touch:
         """Send a touch."""
-        stale = b"%d" % round(place.stale_after * 1000)
-        args = (self._process, place.name, stale, GRACE_MS, b"%d" % probe)
+        args = (self._process, place.name, ms(place.stale_after), ms(line.grace), b"%d" % probe)
         reply = await self._caller.run(scripts.TOUCH, self._keys(line).touch, args, PATIENCE)
         standing, free, soonest = (int(each) for each in reply)
         return Touch(standing > 0, free, soonest / 1000 if soonest >= 0 else math.inf)
 
     async def leave(self, line: Line, place: bytes, budget: Budget) -> None:
         """Take `place` out of the line, and pass on what was due to it."""
-        args = (b"", place, GRACE_MS)
+        args = (b"", place, ms(line.grace))
         await self._caller.run(scripts.LEAVE, self._keys(line).leave, args, budget)
 
     async def _leave_quietly(self, line: Line, place: bytes) -> None:

@@ -9,9 +9,6 @@ from typing import Final, Protocol
 from incumbent.stores.base import Budget
 from incumbent.stores.bell import Bell
 
-GRACE: Final = 1.0
-"""Seconds that a woken waiter has to take its seat."""
-
 STALE_AFTER: Final = 3
 """Periods without a touch after which a process is taken to be gone."""
 
@@ -56,7 +53,7 @@ class ServerPlace:
     @property
     def stale_after(self) -> float:
         """Seconds without a word after which this process is taken to be gone."""
-        return max(GRACE, self._line.period * STALE_AFTER)
+        return self._line.period * STALE_AFTER
 
     def asking(self) -> None:
         """A request is about to be sent: what happens from now on is news."""

@@ -61,6 +61,12 @@ def pack(parts: Sequence[bytes]) -> bytes:
 
 
 @lru_cache(maxsize=512)
+def ms(duration: float) -> bytes:
+    """Seconds as a script is told them: milliseconds."""
+    return b"%d" % round(duration * 1000)
+
+
+@lru_cache(maxsize=512)
 def _pack_once(parts: tuple[bytes, ...]) -> bytes:
     return pack(parts)
 

@@ -27,13 +27,15 @@ from incumbent.stores.base import (
     Place,
     Ran,
     Released,
+    grace_of,
     instant,
 )
 from incumbent.stores.redis import faults, scripts
 from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import keys_of
-from incumbent.stores.redis.lines import GRACE_MS, Lines
+from incumbent.stores.redis.lines import Lines
 from incumbent.stores.redis.place import ServerPlace
+from incumbent.stores.redis.scripts import ms
 from incumbent.stores.redis.wire import Reply
 
 MOST_CLOCKS: Final = 3
@@ -90,10 +92,15 @@ class RedisStore:
         self, claim: Claim, mine: ServerPlace | None, budget: Budget, call: Call, *, last: bool
     ) -> Awaitable[Reply]:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        args = [claim.token.encode(), claim.leader_id.encode(), _ms(claim.lease_time), GRACE_MS]
+        args = [
+            claim.token.encode(),
+            claim.leader_id.encode(),
+            ms(claim.lease_time),
+            ms(grace_of(claim.lease_time)),
+        ]
         if mine is not None:
             mine.asking()
-            stale = b"0" if last else _ms(mine.stale_after)
+            stale = b"0" if last else ms(mine.stale_after)
             args += mine.name, b"%d" % mine.arrival, stale
         if claim.once_per is None:
             return self._caller.run(scripts.ACQUIRE, keys.acquire, args, budget, call)
@@ -159,7 +166,7 @@ class RedisStore:
     ) -> Extended | NotYours:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         call = Call()
-        args = (claim.token.encode(), _ms(duration))
+        args = (claim.token.encode(), ms(duration))
         reply = await self._caller.run(scripts.EXTEND, keys.extend[seat], args, budget, call)
         if reply[0] == b"held":
             return Extended(int(reply[1]) / 1000, call.sent_at, asked=bool(reply[2]))
@@ -173,9 +180,9 @@ class RedisStore:
         args = (
             claim.token.encode(),
             b"%d" % grant.seat,
-            _ms(keep),
+            ms(keep),
             _flag(grant.doubtful),
-            GRACE_MS,
+            ms(grace_of(claim.lease_time)),
             _flag(restore),
         )
         reply = await self._caller.run(scripts.RELEASE, keys.release, args, budget, call)
@@ -215,7 +222,7 @@ class RedisStore:
 
     async def _leave(self, claim: Claim, budget: Budget, place: bytes) -> None:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        args = (claim.token.encode(), place, GRACE_MS)
+        args = (claim.token.encode(), place, ms(grace_of(claim.lease_time)))
         await self._caller.run(scripts.LEAVE, keys.leave, args, budget)
 
     async def _leave_quietly(
@@ -285,7 +292,3 @@ def _info(seat: Sequence[Any]) -> LeaderInfo:
 
 def _flag(on: bool) -> bytes:  # noqa: FBT001 - its name says it
     return b"1" if on else b"0"
-
-
-def _ms(duration: float) -> bytes:
-    return b"%d" % round(duration * 1000)

@@ -25,6 +25,9 @@ from incumbent.stores.base import (
     instant,
 )
 from incumbent.stores.bell import Bell
+from incumbent.stores.board import SeatFreed, SeatRetained, SeatTaken, Snapshot
+from incumbent.stores.local import LocalWatching
+from incumbent.stores.mailbox import Mailbox
 
 GRACE: Final = 1.0
 """Seconds for which a seat is kept for the one whose turn it is."""
@@ -71,6 +74,7 @@ class MemoryStore:
         self._lines: dict[str, list[_Place]] = {}
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._arrivals = count(1)
+        self._watching = LocalWatching(self._snapshot)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._seats)} seats>"
@@ -100,6 +104,7 @@ class MemoryStore:
                 now + claim.lease_time,
             )
             self._leave_line(mine)
+            self._watching.heard(claim.election, _told(due, seat, claim.lease_time))
             return self._grant(due, seat, now)
         if last:
             self._leave_line(mine)
@@ -134,8 +139,11 @@ class MemoryStore:
         if keep > 0:
             held.token = None
             held.ends_at = min(held.ends_at, now + keep)
+            left = _left(held, now)
+            self._watching.heard(claim.election, SeatRetained(grant.seat, held.fence, left))
         else:
             del self._seats[claim.election, grant.seat]
+            self._watching.heard(claim.election, SeatFreed(grant.seat, held.fence))
         self._look(claim.election)
         return "released"
 
@@ -143,6 +151,7 @@ class MemoryStore:
         for number, seat in self._taken(claim.election, claim.seats, clock.now()).items():
             if seat.token == claim.token:
                 del self._seats[claim.election, number]
+                self._watching.heard(claim.election, SeatFreed(number, seat.fence))
         self._look(claim.election)
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
@@ -154,11 +163,19 @@ class MemoryStore:
             waiting=len(self._lines.get(election, ())),
         )
 
+    async def watch(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
+        self._watching.join(election, seats, budget, mailbox)
+
     def passing(self, error: Exception) -> bool:
         return False
 
     async def aclose(self) -> None:
-        """Nothing to give back: the leases live as long as the store."""
+        """End who watches. The leases live as long as the store."""
+        await self._watching.aclose()
+
+    async def _snapshot(self, election: str, seats: int) -> Snapshot:
+        state = await self.state(election, seats, Budget(0, 0))
+        return Snapshot(state, self._fences.get(election, 0))
 
     def forget(self, place: _Place) -> None:
         """Take `place` out of its line; what was due to it goes to the next."""
@@ -272,6 +289,10 @@ class MemoryStore:
             remaining=_left(seat, now),
             retained=seat.token is None,
         )
+
+
+def _told(number: int, seat: _Seat, ttl: float) -> SeatTaken:
+    return SeatTaken(number, seat.fence, instant(seat.since_ms), ttl, seat.leader_id)
 
 
 def _left(seat: _Seat, now: float) -> float:

@@ -60,6 +60,6 @@ def keys_of(prefix: str, election: str, seats: int) -> Keys:
         release=Release(line, numbered),
         leave=acquire,
         touch=PackedKeys.of(fence, queue, alive, *numbered),
-        state=PackedKeys.of(queue, *numbered),
+        state=PackedKeys.of(fence, queue, *numbered),
         step_down=PackedKeys.of(*numbered),
     )

@@ -39,7 +39,7 @@ class Lines:
         self._prefix = prefix
         self._process = secrets.token_hex(4).encode()
         self._tickets = count(1)
-        self._inbox = Inbox(pool)
+        self.inbox: Inbox = Inbox(pool)
         self._lines: dict[str, Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._scopes: set[anyio.CancelScope] = set()
@@ -68,7 +68,7 @@ class Lines:
 
     async def aclose(self) -> None:
         """End the inbox and all tasks. Who still stands in line goes by time from now on."""
-        await self._inbox.aclose()
+        await self.inbox.aclose()
         for scope in self._scopes:
             scope.cancel()
         if self._tasks:
@@ -77,23 +77,23 @@ class Lines:
     async def forsake(self) -> None:
         """Let go of what belongs to a loop that is gone, or to the process that forked this one."""
         if self._pid == os.getpid():
-            await self._inbox.forsake()
+            await self.inbox.forsake()
 
     # -- what a line asks for ----------------------------------------------------------------
 
     def listen(self, line: Line) -> None:
         """Tell `line` what is published to its channel."""
-        self._inbox.open(self._channel(line), line)
+        self.inbox.open(self._channel(line), line)
 
     def dismiss(self, line: Line) -> None:
         """The line is over."""
         if self._lines.get(line.election) is line:
             del self._lines[line.election]
-            self._inbox.close(self._channel(line))
+            self.inbox.close(self._channel(line))
 
     def distrust(self) -> None:
         """The inbox is deaf."""
-        self._inbox.distrust()
+        self.inbox.distrust()
 
     def start_touch(self, line: Line) -> None:
         """Run the line's `touch` in a task of its own."""

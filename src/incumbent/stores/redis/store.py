@@ -26,11 +26,14 @@ from incumbent.stores.base import (
     Released,
     instant,
 )
+from incumbent.stores.board import Snapshot
+from incumbent.stores.mailbox import Mailbox
 from incumbent.stores.redis import faults, scripts
 from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import keys_of
 from incumbent.stores.redis.line import ServerPlace
 from incumbent.stores.redis.lines import GRACE_MS, Lines
+from incumbent.stores.redis.watching import Watching
 from incumbent.stores.redis.wire import Reply
 
 Client: TypeAlias = Redis
@@ -45,6 +48,7 @@ class RedisStore:
         self._prefix = prefix
         self._caller = Caller(client)
         self._lines: Lines | None = None
+        self._watching: Watching | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} prefix={self._prefix!r}>"
@@ -102,13 +106,7 @@ class RedisStore:
         return Busy(_info(reply[1:7]) if int(reply[1]) >= 0 else None, spent=call.doubtful)
 
     async def stand(self, claim: Claim, budget: Budget) -> Place:
-        lines = self._lines
-        if lines is None or not lines.at_home:
-            self._lines = Lines(self._caller, self._prefix, await self._caller.pool())
-            if lines is not None:
-                await lines.forsake()
-            lines = self._lines
-        return await lines.stand(claim, min(budget))
+        return await (await self._lines_here()).stand(claim, min(budget))
 
     async def extend(
         self, claim: Claim, seat: int, duration: float, budget: Budget
@@ -137,20 +135,41 @@ class RedisStore:
         await self._leave(claim, budget, b"")
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
-        keys = keys_of(self._prefix, election, seats)
-        reply = await self._caller.run(scripts.STATE, keys.state, (), budget)
-        return LeaderState(election, tuple(_info(seat) for seat in reply[1:]), int(reply[0]))
+        return (await self._snapshot(election, seats, budget)).state
+
+    async def watch(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
+        lines = await self._lines_here()
+        if self._watching is None or not self._watching.hubs.at_home:
+            self._watching = Watching(lines.inbox, self._prefix, self._snapshot)
+        self._watching.hubs.join(election, seats, budget, mailbox)
 
     def passing(self, error: Exception) -> bool:
         return faults.passing(error)
 
     async def aclose(self) -> None:
-        lines = self._lines
+        lines, watching = self._lines, self._watching
         try:
+            if watching is not None and watching.hubs.at_home:
+                await watching.hubs.aclose()
             if lines is not None:
                 await (lines.aclose() if lines.at_home else lines.forsake())
         finally:
             await self._caller.aclose()
+
+    async def _lines_here(self) -> Lines:
+        """The lines of this event loop and this process."""
+        old, pool = self._lines, await self._caller.pool()
+        if self._lines is None or not self._lines.at_home:
+            self._lines = Lines(self._caller, self._prefix, pool)
+            if old is not None:
+                await old.forsake()
+        return self._lines
+
+    async def _snapshot(self, election: str, seats: int, budget: Budget) -> Snapshot:
+        keys = keys_of(self._prefix, election, seats)
+        waiting, fence, *taken = await self._caller.run(scripts.STATE, keys.state, (), budget)
+        leaders = tuple(_info(seat) for seat in taken)
+        return Snapshot(LeaderState(election, leaders, int(waiting)), int(fence))
 
     async def _leave(self, claim: Claim, budget: Budget, place: bytes) -> None:
         keys = keys_of(self._prefix, claim.election, claim.seats)

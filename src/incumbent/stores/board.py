@@ -135,15 +135,22 @@ class Board:
             return []
         (state, fence), seen_at = self._early
         held = {info.seat: _held(info, seen_at) for info in state.leaders if info.seat < self.seats}
+        self._waiting = state.waiting
+        states: list[LeaderState] = []
+        first, self._known = not self._known, True
+        if first:
+            self._held = dict(held)
+            states.append(self._state(held, now))
         for message, heard_at in self._since_asked:
+            # Told already, as long as there was something to tell it of.
             fence = self._apply(message, heard_at, held, fence)
+            if first:
+                states += self._turn_to(dict(held), now)
+        states += self._turn_to(held, now)
         self._early = None
         self._since_asked.clear()
-        self._last_fence, self._waiting, self._whole = fence, state.waiting, True
-        if self._known:
-            return self._turn_to(held, now)
-        self._known, self._held = True, held
-        return [self._state(held, now)]
+        self._last_fence, self._whole = fence, True
+        return states
 
     def _apply(self, message: Message, now: float, held: _Seats, last_fence: int) -> int:
         """Let `message` change the seats, if it is news; returns the last fence."""

@@ -222,8 +222,8 @@ async def test_words_that_are_not_ours_are_ignored(redis_bench: Bench, reader: R
     server = redis_bench.server
     assert server is not None
     await reader.begin(redis_bench.store)
-    words: list[str | bytes] = ["", "renewed 0 7", "elected", "elected 0 x 1 1 a", "released", "retained 0 7", "🎉"]
-    for word in (*words, "elected 0 7 99999999999999999999 1 a", b"\xff\xfe"):
+    words: list[str | bytes] = ["", "renewed 0 7", "elected", "released", "retained 0 7", b"\xff"]
+    for word in (*words, "elected 0 x 1 1 a", "elected 0 7 99999999999999999999 1 a"):
         server.cli("PUBLISH", "incumbent:{job}:events", word)
     await redis_bench.elect(claim("job"))
     assert await reader.next() == "a0"

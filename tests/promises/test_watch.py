@@ -135,15 +135,18 @@ async def test_a_leader_that_is_gone_is_told(
     """Cut off, it cannot renew: told within a moment of its lease's end."""
     proxy = await make_proxy(valkey)
     viewer = view(a)
+    await viewer.has("-")
     options = quick(on_loss="notify")
-    async with LeaderElector(make_client(proxy), options, leader_id="far") as far:
-        async with far.lead("job") as lease:
-            await viewer.has("-", "far")
-            proxy.silence()
-            with at_most(1.2):
-                await viewer.has("-", "far", "-")
-            assert lease.loss_reason == "unreachable"
-            await proxy.restore()
+    async with (
+        LeaderElector(make_client(proxy), options, leader_id="far") as far,
+        far.lead("job") as lease,
+    ):
+        await viewer.has("-", "far")
+        proxy.silence()
+        with at_most(1.2):
+            await viewer.has("-", "far", "-")
+        assert lease.loss_reason == "unreachable"
+        await proxy.restore()
 
 
 async def test_a_leader_that_renews_is_told_once(a: LeaderElector, view: View) -> None:

@@ -171,8 +171,8 @@ class Elector:
         A change is a seat that was taken, given back, retained or lost; each is told once and by
         itself, in order: who is followed by another is seen to go before the other is seen to come.
         Renewals are no changes, so `remaining` is what was known when the state was told, and
-        `waiting` is that of the last look at the server. It looks once in ten seconds at most,
-        besides when a lease has ended.
+        `waiting` is that of the last look at the server: one is taken when a lease may have ended,
+        which nobody publishes, and after ten seconds without one.
 
         A cut connection is survived, with back-off: then what has changed meanwhile is told. Any
         number of watchers of an election share one subscription. Without the right to subscribe,

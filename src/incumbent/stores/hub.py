@@ -32,6 +32,9 @@ SILENT: Final = 1.0
 ON_THEIR_WAY: Final = 0.25
 """Seconds in which messages must come that the server has already counted."""
 
+STALLED: Final = 0.05
+"""Seconds by which this must be late to be no accident."""
+
 A_LITTLE_LATER: Final = 0.005
 """Seconds after a lease's end at which it is looked at."""
 
@@ -87,6 +90,7 @@ class Hub:
         self._opened_at = clock.now()
         self._looked_at = self._retry_at = -math.inf
         self._early_until = math.inf
+        self._waited_longer = False
         self._failures = 0
         self._unheard = 0
         """How often the server had counted more than was heard, in a row."""
@@ -175,8 +179,8 @@ class Hub:
         quiet = self._hearing and not self._unheard
         due = self._looked_at + (LONGEST_PERIOD if quiet else SILENT)
         end = min(board.soonest for board, _ in self._watchers.values())
-        if end > self._looked_at:  # else it was past when seen: a key without an end, for one
-            due = min(due, end + A_LITTLE_LATER)
+        # One that was past when it was seen may be that of a key without any: no hurry.
+        due = min(due, end + A_LITTLE_LATER if end > self._looked_at else self._looked_at + SILENT)
         return max(due, self._retry_at)
 
     async def _look(self) -> None:
@@ -210,14 +214,19 @@ class Hub:
         if not any(board.early for board, _ in self._watchers.values()):
             self._early_until = math.inf
         elif self._early_until == math.inf:
-            self._early_until = now + ON_THEIR_WAY
+            self._early_until, self._waited_longer = now + ON_THEIR_WAY, False
 
     def _settle(self) -> None:
         """The messages have not come: go by what was seen, and doubt the subscription."""
+        now = clock.now()
+        if now > self._early_until + STALLED and not self._waited_longer:
+            # The loop stood still: they may have come, and nobody has read them yet.
+            self._early_until, self._waited_longer = now + ON_THEIR_WAY, True
+            return
         self._early_until = math.inf
         self._unheard += 1
         for mailbox, (board, _) in tuple(self._watchers.items()):
-            mailbox.put(board.settle(clock.now()))
+            mailbox.put(board.settle(now))
         # Once: if it helps not, it is those who are elected that may not publish.
         if self._unheard == 1:
             self._source.distrust()

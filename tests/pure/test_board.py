@@ -280,7 +280,9 @@ class World:
             self._happened(SeatRetained(seat, info.fence, 30.0))
 
     def expire(self, seat: int) -> None:
-        """A lease ends."""
+        """A lease ends; no retention is so short that its end overtakes its message."""
+        if any(isinstance(each, SeatRetained) and each.seat == seat for each in self._way):
+            return
         if self._held.pop(seat, None) is not None:
             self._happened(None)
 

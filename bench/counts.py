@@ -18,6 +18,14 @@ class Counts:
     periods: int
     """Renewal periods (a third of `lease_time`) over which the holder is watched."""
     imports: int
+    queue_rounds: int
+    hand_overs: int
+    """In one process, in one round."""
+    slow_hand_overs: int
+    """The same for locks that poll."""
+    waiters: int
+    gone_after: float
+    """Seconds after which seats expire whose holders are gone; processes start meanwhile."""
 
 
 FULL = Counts(
@@ -29,6 +37,11 @@ FULL = Counts(
     lease_time=30.0,
     periods=3,
     imports=31,
+    queue_rounds=5,
+    hand_overs=300,
+    slow_hand_overs=40,
+    waiters=1000,
+    gone_after=5.0,
 )
 
 # As many renewals per second as above, by fewer leases with a shorter time.
@@ -41,6 +54,11 @@ QUICK = Counts(
     lease_time=6.0,
     periods=2,
     imports=9,
+    queue_rounds=2,
+    hand_overs=100,
+    slow_hand_overs=15,
+    waiters=1000,
+    gone_after=4.0,
 )
 
 SMOKE = Counts(
@@ -52,4 +70,9 @@ SMOKE = Counts(
     lease_time=0.9,
     periods=2,
     imports=1,
+    queue_rounds=1,
+    hand_overs=6,
+    slow_hand_overs=4,
+    waiters=10,
+    gone_after=4.0,
 )

@@ -24,7 +24,7 @@ from incumbent import (
     current_lease,
 )
 from incumbent.events import Event
-from incumbent.stores.base import Budget, Busy, Claim, Grant, Place
+from incumbent.stores.base import Budget, Busy, Claim, Grant, Place, Ran
 from incumbent.stores.redis import RedisStore
 
 FRAMEWORKS = {"click", "rich", "fastapi", "starlette", "opentelemetry", "prometheus_client"}
@@ -39,7 +39,9 @@ METHODS = [
     "leader_id",
     "leases",
     "options",
+    "request_step_down",
     "run_if_leader",
+    "schedule",
     "state",
     "try_lead",
     "using",
@@ -68,6 +70,7 @@ def test_the_names_are_pinned() -> None:
         "LossReason",
         "MemoryStore",
         "NotElectedError",
+        "OncePer",
         "Outcome",
         "SkipReason",
         "Skipped",
@@ -178,7 +181,7 @@ class Recording(MemoryStore):
 
     async def acquire(
         self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
-    ) -> Grant | Busy:
+    ) -> Grant | Busy | Ran:
         """As ever."""
         self.tokens.add(claim.token)
         return await super().acquire(claim, budget, place, last=last)

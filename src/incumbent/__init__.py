@@ -5,6 +5,7 @@ from incumbent.electors.leader import LeaderElector
 from incumbent.engine.handle import Lease, current_lease
 from incumbent.errors import IncumbentError, LeadershipLostError, NotElectedError
 from incumbent.options import LeaderOptions
+from incumbent.periods import OncePer
 from incumbent.results import (
     ActionFailed,
     Elected,
@@ -33,6 +34,7 @@ __all__ = [
     "LossReason",
     "MemoryStore",
     "NotElectedError",
+    "OncePer",
     "Outcome",
     "SkipReason",
     "Skipped",

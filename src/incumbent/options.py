@@ -3,13 +3,11 @@
 Pure. Each message names the rule and the value that broke it.
 """
 
-import math
 from dataclasses import dataclass, fields
-from datetime import timedelta
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, cast
 
-Duration: TypeAlias = float | timedelta
-"""Seconds, or a `timedelta`."""
+from incumbent.durations import Duration, seconds
+from incumbent.periods import Every, OncePer
 
 OnLoss: TypeAlias = Literal["cancel", "notify"]
 
@@ -29,6 +27,7 @@ class OptionChanges(TypedDict, total=False):
     auto_extend: bool
     stop_grace: Duration | None
     on_loss: OnLoss
+    once_per: Every | None
     request_timeout: Duration
     restart: bool
 
@@ -56,6 +55,10 @@ class LeaderOptions:
     """Kept free at the lease's end for the action's cleanup. Default: a sixth of `lease_time`."""
     on_loss: OnLoss
     """``"cancel"`` (default) stops the action on a loss, ``"notify"`` only tells the lease."""
+    once_per: OncePer | None
+    """At most one run per period, across all replicas and seats, by the server's clock: seconds, a
+    `timedelta`, a cron expression, or `OncePer`. Periods of a length are counted from the epoch. A
+    run counts from its start, however it ends. Default None."""
     request_timeout: float
     """The budget of one request; a renewal has at most `lease_time` / 6. Default 5 s."""
     restart: bool
@@ -71,6 +74,7 @@ class LeaderOptions:
         auto_extend: bool = True,
         stop_grace: Duration | None = None,
         on_loss: OnLoss = "cancel",
+        once_per: Every | None = None,
         request_timeout: Duration = 5.0,
         restart: bool = False,
     ) -> None:
@@ -96,6 +100,7 @@ class LeaderOptions:
             lease / 6 if stop_grace is None else seconds("stop_grace", stop_grace),
         )
         put(self, "on_loss", on_loss)
+        put(self, "once_per", None if once_per is None else OncePer.of(once_per))
         put(self, "request_timeout", seconds("request_timeout", request_timeout))
         put(self, "restart", _flag("restart", restart))
         self._check_policies()
@@ -144,26 +149,6 @@ class LeaderOptions:
                 f" + drift allowance {drift:g} s = {needed:g} s,"
                 f" lease_time is {self.lease_time:.15g} s"
             )
-
-
-def seconds(what: str, value: Duration) -> float:
-    """`value` as finite seconds of 0 or more; `what` names it in errors."""
-    if isinstance(value, timedelta):
-        return _not_negative(what, value.total_seconds())
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(
-            f"{what} must be seconds (int or float) or a timedelta, not {type(value).__name__}"
-        )
-    try:
-        return _not_negative(what, float(value))
-    except OverflowError:
-        raise ValueError(f"{what} must be finite, not {str(value)[:12]}... s") from None
-
-
-def _not_negative(what: str, value: float) -> float:
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{what} must be finite and not negative, not {value:.15g} s")
-    return value
 
 
 def _flag(what: str, value: object) -> bool:

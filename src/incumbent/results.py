@@ -22,7 +22,7 @@ process slept past it. ``max_hold_time``: the term had lasted as long as it may.
 it was asked to hand over.
 """
 
-SkipReason: TypeAlias = Literal["held"]
+SkipReason: TypeAlias = Literal["held", "already_ran"]
 """Why an attempt did not lead.
 
 ``held``: every seat was taken, or due to others in line, as long as it would wait.

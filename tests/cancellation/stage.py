@@ -17,6 +17,7 @@ from incumbent import Elected, LeaderElector, LeaderOptions, Lease, current_leas
 from incumbent.engine.guard import Guard
 from incumbent.engine.term import Term
 from incumbent.observability.logging import LoggingHook
+from incumbent.stores.redis import RedisStore
 from kit.fixtures import MakeClient
 from kit.leftovers import connections, leftover_tasks
 from kit.servers import Server
@@ -121,18 +122,19 @@ class Stage:
     # -- afterwards --------------------------------------------------------------------------
 
     async def empty(self, *, lent: int = 1) -> None:
-        """Nothing is left of the elector but one connection, and after closing not even that.
+        """Nothing is left of the elector but its connections, and after closing not even those.
 
-        `lent` is how many connections the client's pool may still have lent to it before.
+        One is for asking, and another for being told if it ever stood in line. `lent` is how many
+        of the first kind the client's pool may still have lent to it before.
         """
         await wait_until(self._seat_is_free, within=1, what=f"no seat of {self.name} is ours")
-        left = await leftover_tasks()
-        assert not left, f"tasks left: {left}"
+        await wait_until(self._only_the_inbox_runs, within=1, what="no task but the inbox is left")
+        inbox = self._inbox()
         assert not self.elector._office.terms
         assert not self.elector.leases
         assert not timers_of_terms()
-        assert in_use(self.client) <= lent
-        await self._connections_at_most(1)
+        assert in_use(self.client) <= lent + inbox
+        await self._connections_at_most(1 + inbox)
         self.server.cli("DEL", self.seat)
         answer = await self._judge.run_if_leader(self.name, nothing)
         assert answer == "done", "nobody else is elected at once"
@@ -143,6 +145,7 @@ class Stage:
     async def close(self) -> None:
         """After `aclose` the pool has everything back; after the client's own, nobody is there."""
         await self.elector.aclose()
+        assert self._inbox() == 0
         assert in_use(self.client) == 0
         await self.client.aclose()
         await self._connections_at_most(0)
@@ -151,6 +154,20 @@ class Stage:
 
     def _seat_is_free(self) -> bool:
         return self.server.cli("HGET", self.seat, "token") in (None, FOREIGN)
+
+    def _inbox(self) -> int:
+        """How many connections it has for being told; whoever stood in line is forgotten."""
+        store = self.elector._office.store
+        assert isinstance(store, RedisStore)
+        lines = store._lines
+        if lines is None:
+            return 0
+        assert not [place for line in lines._lines.values() for place in line._places]
+        assert not lines._tasks
+        return int(lines._inbox._reader is not None)
+
+    async def _only_the_inbox_runs(self) -> bool:
+        return {task.get_name() for task in await leftover_tasks()} <= {"incumbent inbox"}
 
     def _keys(self) -> list[str]:
         keys: list[str] = self.server.cli("KEYS", f"incumbent:{{{self.name}}}:*")

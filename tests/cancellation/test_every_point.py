@@ -144,11 +144,11 @@ async def test_p4_at_each_point_harder(
 
 @pytest.mark.parametrize("way", FOUR.values(), ids=FOUR)
 async def test_p4_campaign_that_stands_by(theatre: Theatre, way: Way) -> None:
-    """Cancelled in its first try, in its first pause or in its second try, a campaign is gone."""
+    """Cancelled in its first try, on its way into the line or there, a campaign is gone."""
     for cold in (False, True):
         places: list[str] = []
         at = 0
-        while places.count("Candidacy.enter") < 2:
+        while "Bell.wait" not in places:
             at += 1
             run = await strike(theatre, "campaign", Plot(held_for=60, cold=cold), way, at)
             assert run.struck

@@ -199,7 +199,8 @@ async def test_case_30_no_crossed_replies(client: redis.asyncio.Redis) -> None:
 
 async def test_case_31_cancelled_wait(valkey: Server, make_client: MakeClient) -> None:
     """After a cancelled wait the next command on the same client is answered as always."""
-    client = make_client(valkey, max_connections=2)
+    # One connection for asking, one for being told, and one for the client's own commands.
+    client = make_client(valkey, max_connections=3)
     valkey.cli("HSET", SEAT, "token", "another", "leader", "x", "fence", 1, "since", 1)
     valkey.cli("PEXPIRE", SEAT, 60_000)
     elector = LeaderElector(client)

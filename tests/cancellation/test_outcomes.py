@@ -92,7 +92,9 @@ class Halt(BaseException):
 class Unreleasing(RedisStore):
     """A store whose releases fail."""
 
-    async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
+    async def release(
+        self, claim: Claim, grant: Grant, keep: float, budget: Budget, *, restore: bool = False
+    ) -> Released:
         """Fail."""
         raise redis.ConnectionError("no release today")
 

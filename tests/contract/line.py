@@ -124,10 +124,8 @@ class Line:
         restore: bool = False,
     ) -> str:
         """Give a seat back."""
-        mine = self.key(f"seat:{seat}")
-        keys = [*map(self.key, LINE), mine, *self.seats(who.size)]
         flags = int(doubtful), self.grace, int(restore)
-        (answer,) = self.run("release", keys, who.token, keep, *flags)
+        (answer,) = self.run("release", self.keys(who.size), who.token, seat, keep, *flags)
         return str(answer)
 
     def leave(self, who: Waiter, *, full: bool = False) -> None:
@@ -196,7 +194,8 @@ class Line:
 
     def overdue(self, name: str) -> None:
         """A deadline is over now."""
-        assert self.server.cli("ZADD", self.key("alive"), "XX", "CH", 1, name) == 1
+        assert name in self.alive()
+        self.server.cli("ZADD", self.key("alive"), "XX", 1, name)
 
     def holders(self, size: int = 1) -> dict[int, str]:
         """Seat and leader."""
@@ -257,6 +256,10 @@ class Processes:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """All of them are gone."""
         for name in tuple(self._inboxes):
             self.die(name)
 

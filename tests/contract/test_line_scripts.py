@@ -373,22 +373,23 @@ def test_rule_3_a_process_that_lets_a_wake_up_pass_loses_all_its_places(
 
 
 def test_rule_3_a_deadline_passes_by_the_servers_clock(line: Line, crowd: Processes) -> None:
-    """A short grace and a short belief, for once not by hand."""
-    line.grace = 40
+    """A short grace, for once not by hand: until then the seat is kept, after that it is not."""
+    line.grace = 200
     holder = line.waiter()
     line.take(holder)
-    line.stand(crowd.waiter("a"), stale=400)
-    last = line.stand(crowd.waiter("b"), stale=60_000)
+    first, last = crowd.standing("a", "b")
     line.release(holder)
-    woken = line.woken()
-    line.touch(last)
-    assert line.woken() == woken, "not yet"
+    deadline = line.alive()[f"w:{first.place}"]
 
-    def seen() -> bool:
+    def passed_on() -> bool:
+        before = line.now()
         line.touch(last)
-        return last.place in line.woken()
+        now, woken = line.now(), line.woken()
+        assert woken == {first.place} or now >= deadline
+        assert woken == {last.place} or before < deadline
+        return woken == {last.place}
 
-    wait_until_blocking(seen)
+    wait_until_blocking(passed_on)
     assert line.places() == [last.place]
 
 
@@ -497,6 +498,15 @@ def test_rule_5_the_last_try_leaves_the_line(line: Line, crowd: Processes, dropp
     assert line.alive()["p:a"] > line.now() + STALE - 5_000
     assert line.ask(first, stale=0)[0] == "busy"
     assert set(line.content()) == {line.key("seat:0"), line.key("fence")}
+
+
+def test_rule_5_a_last_try_says_nothing_of_its_process(line: Line, crowd: Processes) -> None:
+    """A process that leaves at once is neither believed in nor given up."""
+    line.take(line.waiter())
+    (who,) = crowd.standing("a")
+    assert line.ask(crowd.waiter("b"), stale=0)[0] == "busy"
+    assert set(line.alive()) == {"p:a"}
+    assert line.places() == [who.place]
 
 
 def test_rule_5_a_last_try_does_not_pass_the_head(line: Line, crowd: Processes) -> None:
@@ -833,7 +843,7 @@ def limited(line: Line) -> Iterator[Any]:
     clients: list[redis.Redis] = []
 
     def limit(*rules: str) -> None:
-        base = ("reset", "on", ">secret", "~incumbent:*", "&incumbent:*", "+@all")
+        base = ("reset", "on", ">secret", "~incumbent:*", "resetchannels", "&incumbent:*", "+@all")
         line.server.cli("ACL", "SETUSER", USER, *base, *rules)
         line.caller = redis.Redis(
             host=line.server.host,

@@ -12,6 +12,7 @@ from redis.crc import key_slot
 
 from contract import story
 from contract.bench import BUDGET, SCRIPTS, Bench, Watch, claim, content, key, keys_of
+from contract.line import Line, Processes
 from incumbent.names import election_name
 from incumbent.stores.base import Grant
 from incumbent.stores.redis import RedisStore
@@ -205,12 +206,13 @@ async def test_p4_without_one_right_nothing_lasts(
     """Whichever right a user lacks, the server refuses, and no key without TTL is left behind."""
     store = limited(valkey, make_client, [right for right in RIGHTS if right != missing])
     full = RedisStore(make_client(valkey), "incumbent")
-    refused = 0
+    refused, crowd = 0, Processes(Line(valkey, "job"))
     try:
         a, b = claim("job", "a", seats=2), claim("job", "b", seats=2)
         await full.acquire(b, BUDGET)
         granted = await full.acquire(a, BUDGET)
         assert isinstance(granted, Grant)
+        crowd.standing("p", size=2)  # what is done with a line needs more than what is not
         for call in (
             lambda: store.acquire(claim("new", "a"), BUDGET),
             lambda: store.acquire(claim("job", "c", seats=2), BUDGET),
@@ -220,6 +222,7 @@ async def test_p4_without_one_right_nothing_lasts(
             lambda: store.release(a, story.doubtful(granted), 10, BUDGET),
             lambda: store.leave(claim("job", "d", seats=2), BUDGET),
             lambda: store.leave(b, BUDGET),
+            lambda: store.acquire(claim("job", "e", seats=2), BUDGET),
         ):
             error: redis.ResponseError | None = None
             try:
@@ -232,6 +235,7 @@ async def test_p4_without_one_right_nothing_lasts(
                 assert not store.passing(error)
             assert keys_without_ttl(valkey) == []
     finally:
+        crowd.close()
         valkey.cli("ACL", "DELUSER", USER)
     assert refused or missing == "evalsha", "the right is not needed"
 

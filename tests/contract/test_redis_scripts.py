@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import tracemalloc
 from importlib.resources import files
 from itertools import groupby
 from typing import Any
@@ -11,17 +12,19 @@ import pytest
 from contract import story
 from contract.bench import BUDGET, SCRIPTS, Bench, Run, Watch, claim, key
 from contract.headers import complaints, parse
+from incumbent.stores.redis.keys import keys_of
 from kit.servers import Server
 
 FOLDER = files("incumbent.stores.redis") / "lua"
-PRELUDE = (FOLDER / "prelude.lua").read_text("utf-8")
+SHARED = {name: (FOLDER / f"{name}.lua").read_text("utf-8") for name in ("prelude", "line")}
 TEXTS = {
     entry.name.removesuffix(".lua"): entry.read_text("utf-8")
     for entry in FOLDER.iterdir()
-    if entry.name.endswith(".lua") and entry.name != "prelude.lua"
+    if entry.name.endswith(".lua") and entry.name.removesuffix(".lua") not in SHARED
 }
 NAMES = sorted(TEXTS)
 NO_TIMES = {"token", "leader", "doubtful", "place", "process", "probe", "restore", "seat"}
+WITH_LINE = {"acquire", "leave", "release", "touch"}
 LINE = ("fence", "gone", "queue", "alive", "tick")
 
 
@@ -33,7 +36,8 @@ def test_each_file_is_one_script() -> None:
     assert sorted(SCRIPTS) == NAMES
     assert NAMES == ["acquire", "extend", "leave", "release", "state", "step_down", "touch"]
     for name, script in SCRIPTS.items():
-        assert script.text.decode() == PRELUDE + TEXTS[name]
+        shared = SHARED["prelude"] + SHARED["line"] * (name in WITH_LINE)
+        assert script.text.decode() == shared + TEXTS[name]
         assert script.sha.decode() == hashlib.sha1(script.text).hexdigest()
 
 
@@ -43,10 +47,11 @@ def test_a_script_does_what_its_header_says(name: str) -> None:
     assert complaints(TEXTS[name]) == []
 
 
-def test_the_prelude_runs_no_command_by_itself() -> None:
+@pytest.mark.parametrize("name", SHARED)
+def test_what_is_shared_runs_no_command_by_itself(name: str) -> None:
     """It only defines: what it would do at once, every script would do."""
     outside, depth = [], 0
-    for line in PRELUDE.splitlines():
+    for line in SHARED[name].splitlines():
         if line.startswith("local function"):
             depth += 1
         if depth == 0:
@@ -55,8 +60,8 @@ def test_the_prelude_runs_no_command_by_itself() -> None:
             depth -= 1
     assert depth == 0
     assert "redis.call" not in "\n".join(outside)
-    assert "KEYS" not in PRELUDE
-    assert "ARGV" not in PRELUDE
+    assert "KEYS" not in SHARED[name]
+    assert "ARGV" not in SHARED[name]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -187,6 +192,36 @@ def test_a_header_has_every_line(line: str) -> None:
 # -- who calls them --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_keys_are_packed_in_the_order_of_the_header(name: str) -> None:
+    """For every script, and every seat where it has one of its own; their number comes first."""
+    keys = keys_of("incumbent", "job", 3)
+    assert keys.root == b"incumbent:{job}:"
+    for seat in range(3):
+        packed = getattr(keys, name)
+        if name == "extend":
+            packed = packed[seat]
+        number, *names = re.findall(rb"\$\d+\r\n(.*?)\r\n", packed.packed)
+        expected: list[str] = []
+        for word in parse(TEXTS[name]).keys:
+            all_seats = [f"seat:{other}" for other in range(3)]
+            own = {"seat+": all_seats, "seat": [f"seat:{seat}"]}
+            expected += own.get(word, [word])
+        assert [name.decode() for name in names] == [key("job", word) for word in expected]
+        assert (int(number), packed.parts) == (len(names), len(names) + 1)
+
+
+def test_keys_of_many_seats_take_little_room() -> None:
+    """Scripts that name all seats share one list of them, also that of a thousand."""
+    tracemalloc.start()
+    try:
+        keys = keys_of("incumbent", "large", 1024)
+        assert keys.release.parts == 1 + 5 + 1024
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
 def check_keys(run: Run, election: str, seats: int) -> None:
     """The keys are those that the header names, in its order."""
     header = parse(TEXTS[run.script])
@@ -195,7 +230,7 @@ def check_keys(run: Run, election: str, seats: int) -> None:
     for name in header.keys:
         if name == "seat+":
             expected += [f"{root}seat:{number}" for number in range(seats)]
-        elif name in {"seat", "mine"}:
+        elif name == "seat":
             assert run.keys[len(expected)].startswith(f"{root}seat:")
             expected.append(run.keys[len(expected)])
         else:
@@ -228,9 +263,9 @@ async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench
     meant: list[tuple[str, dict[str, str]]] = [
         ("acquire", {"lease_ms": "12345"}),
         ("extend", {"duration_ms": "23456"}),
-        ("release", {"keep_ms": "1500", "doubtful": "0", "restore": "0"}),
-        ("release", {"keep_ms": "0", "doubtful": "1", "restore": "0"}),
-        ("leave", {"place": '""'}),
+        ("release", {"seat": "0", "keep_ms": "1500", "doubtful": "0", "restore": "0"}),
+        ("release", {"seat": "0", "keep_ms": "0", "doubtful": "1", "restore": "0"}),
+        ("leave", {"place": ""}),
         ("state", {}),
     ]
     assert [run.script for run in runs] == [script for script, _ in meant]
@@ -270,9 +305,9 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
         run("extend", [fence, seats[1]], "b", 30000),
         run("step_down", seats, ""),
         run("state", [fence, queue, *seats]),
-        run("release", [*line, seats[0], *seats], "b", 0, 0, 1000, 0),
-        run("release", [*line, seats[0], *seats], "a", 0, 0, 1000, 1),
-        run("release", [*line, seats[0], *seats], "a", 0, 0, 1000, 0),
+        run("release", [*line, *seats], "b", 0, 0, 0, 1000, 0),
+        run("release", [*line, *seats], "a", 0, 0, 0, 1000, 1),
+        run("release", [*line, *seats], "a", 0, 0, 0, 1000, 0),
         run("leave", [*line, *seats], "a", "", 1000),
         acquire("a"),
     ]

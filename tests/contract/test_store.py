@@ -3,16 +3,21 @@
 import asyncio
 from datetime import UTC
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from contract.bench import BUDGET, LEASE, Bench, claim, holder_of
 from incumbent import clock
-from incumbent.stores.base import Busy, Extended, Grant, Store
+from incumbent.stores.base import Busy, Extended, Grant, Place, Ran, Store
+from incumbent.stores.memory import MemoryStore
 from kit.waiting import wait_until
 
 NEAR = 3.0
 """Seconds that a busy machine may lose between two lines of a test."""
+
+MOMENT = 0.05
+"""Seconds in which nothing happens, if nothing is to happen."""
 
 ROUNDING = 1e-6
 """In memory a time that was added and taken away again is not quite what it was."""
@@ -524,3 +529,254 @@ async def test_case_64_any_name_makes_an_election(bench: Bench, name: str) -> No
 async def test_no_trouble_of_ours_is_taken_for_passing(bench: Bench) -> None:
     """A bug in the caller's code is not waited out."""
     assert not bench.store.passing(ValueError("no"))
+
+
+# -- standing in line ------------------------------------------------------------------------
+
+
+class Waiter:
+    """A candidate that has asked without success, and then stands in line."""
+
+    def __init__(self, bench: Bench, who: str, *, seats: int = 1, lease_time: float = LEASE):
+        self.claim = claim("job", who, seats=seats, lease_time=lease_time)
+        self._store = bench.store
+        self._place: Place | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        assert self._place is not None
+        return self._place
+
+    async def stand(self) -> "Waiter":
+        """Take a place, and be refused."""
+        self._place = await self._store.stand(self.claim, BUDGET)
+        assert isinstance(await self.ask(), Busy)
+        return self
+
+    async def ask(self, *, last: bool = False) -> Grant | Busy | Ran:
+        """Ask for a seat."""
+        return await self._store.acquire(self.claim, BUDGET, self.place, last=last)
+
+    async def take(self) -> Grant:
+        """Be called, and get a seat; before there could be a touch by time alone."""
+        await self.called()
+        grant = await self.ask()
+        assert isinstance(grant, Grant), grant
+        return grant
+
+    async def called(self) -> None:
+        """Wait until it is called, and not for long."""
+        until = clock.now() + NEAR
+        await self.place.called(until)
+        assert clock.now() < until, f"{self.claim} was not called"
+
+    async def is_called(self) -> bool:
+        """Whether it is its turn."""
+        until = clock.now() + MOMENT
+        await self.place.called(until)
+        return clock.now() < until
+
+    async def leave(self) -> None:
+        """Give up."""
+        await self.place.leave(BUDGET)
+
+    async def release(self, grant: Grant, keep: float = 0) -> None:
+        """Give the seat back."""
+        assert await self._store.release(self.claim, grant, keep, BUDGET) == "released"
+
+
+async def line_of(bench: Bench, candidates: str, **options: Any) -> list[Waiter]:
+    """The candidates stand in line, one after another."""
+    return [await Waiter(bench, who, **options).stand() for who in candidates]
+
+
+async def waiting(bench: Bench, seats: int = 1) -> int:
+    """How many stand in line."""
+    return (await bench.store.state("job", seats, BUDGET)).waiting
+
+
+async def free(bench: Bench, grant: Grant, who: str = "a", seats: int = 1, keep: float = 0) -> None:
+    """The holder gives its seat back."""
+    holder = claim("job", who, seats=seats)
+    assert await bench.store.release(holder, grant, keep, BUDGET) == "released"
+
+
+async def test_p8_who_waits_is_counted_and_served_in_order(bench: Bench) -> None:
+    """First come, first served: each release calls exactly the next."""
+    grant = await bench.elect(claim("job", "a"))
+    line = await line_of(bench, "bcd")
+    assert await waiting(bench) == 3
+    await free(bench, grant)
+    for position, waiter in enumerate(line):
+        assert [await other.is_called() for other in line[position + 1 :]] == [False] * (
+            len(line) - position - 1
+        )
+        grant = await waiter.take()
+        assert await waiting(bench) == len(line) - position - 1
+        await waiter.release(grant)
+    assert await bench.names("job") == []
+
+
+async def test_a_newcomer_does_not_pass_the_line(bench: Bench) -> None:
+    """A seat that is free is due to who is first in line; nobody has it, so no holder is told."""
+    grant = await bench.elect(claim("job", "a"))
+    (waiter,) = await line_of(bench, "b")
+    await free(bench, grant)
+    answer = await bench.store.acquire(claim("job", "c"), BUDGET)
+    assert answer == Busy(None)
+    await bench.store.acquire(claim("job", "a"), BUDGET)
+    assert await bench.names("job") == []
+    assert (await waiter.take()).seat == 0
+
+
+async def test_who_leaves_is_not_waited_for(bench: Bench) -> None:
+    """In the middle, at the head, or when it was called: its turn goes to the next."""
+    grant = await bench.elect(claim("job", "a"))
+    first, second, third, fourth = await line_of(bench, "bcde")
+    await second.leave()
+    await first.leave()
+    assert await waiting(bench) == 2
+    await free(bench, grant)
+    await third.called()
+    await third.leave()
+    await fourth.take()
+    await second.leave()
+    assert await waiting(bench) == 0
+
+
+async def test_a_place_may_be_forgotten_without_a_word(bench: Bench) -> None:
+    """What is not told is found out: its seat is kept for a moment, and then goes to the next."""
+    grant = await bench.elect(claim("job", "a"))
+    first, second = await line_of(bench, "bc", lease_time=3)
+    first.place.close()
+    await free(bench, grant)
+    await second.take()
+
+
+async def test_the_last_request_takes_a_seat_or_leaves(bench: Bench) -> None:
+    """Whoever has no more time is not called any more."""
+    grant = await bench.elect(claim("job", "a"))
+    first, second = await line_of(bench, "bc")
+    refused = await first.ask(last=True)
+    assert holder_of(refused).leader_id == "leader-a"
+    assert await waiting(bench) == 1
+    await free(bench, grant)
+    grant = await second.take()
+    (third,) = await line_of(bench, "d")
+    await second.release(grant)
+    await third.called()
+    assert isinstance(await third.ask(last=True), Grant)
+    assert await waiting(bench) == 0
+
+
+async def test_the_last_request_passes_on_what_is_not_its_own(bench: Bench) -> None:
+    """Who gives up behind others takes nothing from them."""
+    grant = await bench.elect(claim("job", "a"))
+    first, second = await line_of(bench, "bc")
+    await free(bench, grant)
+    assert await second.ask(last=True) == Busy(None)
+    await first.take()
+
+
+async def test_waiting_ends_at_its_time(bench: Bench) -> None:
+    """Called or not: whoever has waited long enough is told so, at once if the time is over."""
+    await bench.elect(claim("job", "a"))
+    (waiter,) = await line_of(bench, "b")
+    began = clock.now()
+    await waiter.place.called(began + 0.1)
+    assert 0.099 <= clock.now() - began < 0.1 + NEAR
+    await waiter.place.called(began)
+    await waiter.leave()
+
+
+async def test_a_lease_that_runs_out_calls_the_next(bench: Bench) -> None:
+    """Nobody releases it."""
+    await bench.elect(claim("job", "a", lease_time=0.3))
+    first, second = await line_of(bench, "bc")
+    await first.take()
+    assert not await second.is_called()
+    await second.leave()
+
+
+async def test_a_minimum_hold_that_ends_calls_the_next(bench: Bench) -> None:
+    """It ends long before the lease would have: whoever waits learns of that."""
+    grant = await bench.elect(claim("job", "a"))
+    (waiter,) = await line_of(bench, "b")
+    began = clock.now()
+    await free(bench, grant, keep=0.3)
+    await waiter.take()
+    assert clock.now() - began >= 0.299
+
+
+async def test_an_abandoned_claim_calls_the_next(bench: Bench) -> None:
+    """A seat that is undone is as free as one that is given back."""
+    await bench.elect(claim("job", "a"))
+    (waiter,) = await line_of(bench, "b")
+    await bench.store.leave(claim("job", "a"), BUDGET)
+    await waiter.take()
+
+
+async def test_p5_who_holds_a_seat_gets_it_also_from_the_line(bench: Bench) -> None:
+    """A claim whose first answer was lost finds its seat, and stands in line no more."""
+    await bench.elect(claim("job", "a"))
+    place = await bench.store.stand(claim("job", "a"), BUDGET)
+    grant = await bench.store.acquire(claim("job", "a"), BUDGET, place)
+    assert isinstance(grant, Grant)
+    assert await waiting(bench) == 0
+
+
+async def test_seats_that_fall_free_together_are_filled_together(bench: Bench) -> None:
+    """Three are called at once, each has the seat that is due to it; the fourth waits on."""
+    grants = await bench.fill("job", "abc", seats=3)
+    line = await line_of(bench, "defg", seats=3)
+    for who, grant in zip("abc", grants, strict=True):
+        await free(bench, grant, who, seats=3)
+    for waiter in line[:3]:
+        await waiter.called()
+    assert not await line[3].is_called()
+    assert sorted([(await waiter.take()).seat for waiter in line[:3]]) == [0, 1, 2]
+    await line[3].leave()
+
+
+async def test_who_can_see_fewer_seats_is_passed_over(bench: Bench) -> None:
+    """A seat that the first in line cannot see goes to the first who can."""
+    grants = await bench.fill("job", "abc", seats=3)
+    (small,) = await line_of(bench, "d", seats=1)
+    (large,) = await line_of(bench, "e", seats=3)
+    await free(bench, grants[2], "c", seats=3)
+    assert (await large.take()).seat == 2
+    assert not await small.is_called()
+    await free(bench, grants[0], "a", seats=3)
+    assert (await small.take()).seat == 0
+
+
+async def test_lines_do_not_touch_each_other(bench: Bench) -> None:
+    """A release in one election calls nobody in another."""
+    await bench.elect(claim("job", "a"))
+    (waiter,) = await line_of(bench, "b")
+    other = await bench.elect(claim("other", "a"))
+    await bench.store.release(claim("other", "a"), other, 0, BUDGET)
+    assert not await waiter.is_called()
+    await waiter.leave()
+
+
+async def test_a_place_of_another_store_is_refused(bench: Bench) -> None:
+    """Nothing is asked in the name of a stranger."""
+    place = await MemoryStore().stand(claim("job", "a"), BUDGET)
+    with pytest.raises(TypeError, match="another store"):
+        await bench.store.acquire(claim("job", "a"), BUDGET, place)
+
+
+async def test_case_58_who_comes_back_at_once_is_behind_who_waits(bench: Bench) -> None:
+    """The old leader wants the seat again: B is next, then it, then B, and so on."""
+    one, two = Waiter(bench, "a"), Waiter(bench, "b")
+    grant = await bench.elect(one.claim)
+    for _ in range(5):
+        await two.stand()
+        await one.release(grant)
+        again = await bench.store.acquire(one.claim, BUDGET)
+        assert not isinstance(again, Grant)
+        grant = await two.take()
+        one, two = two, one
+    await one.release(grant)

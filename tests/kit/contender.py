@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import redis.asyncio
 
-from incumbent import LeaderElector, LeaderOptions, Lease, current_lease
+from incumbent import GroupElector, LeaderOptions, Lease, current_lease
 from kit import register
 from kit.records import Kind, Record, Recorder, now
 
@@ -36,6 +36,7 @@ class Plan:
     register_url: str  # of the register, straight
     records: str  # the file for its records
     election: str
+    seats: int = 1
     prefix: str = "incumbent"
     options: dict[str, Any] = field(default_factory=dict)  # of LeaderOptions
     client: dict[str, Any] = field(default_factory=dict)  # of redis.asyncio.Redis.from_url
@@ -53,7 +54,7 @@ class Plan:
 class Contender:
     """One life: stand, work, rest, stand again."""
 
-    def __init__(self, plan: Plan, elector: LeaderElector, recorder: Recorder) -> None:
+    def __init__(self, plan: Plan, elector: GroupElector, recorder: Recorder) -> None:
         self.plan = plan
         self.elector = elector
         self.recorder = recorder
@@ -116,14 +117,18 @@ class Contender:
             return
         # In a task of its own: redis-py on Python 3.11 may swallow a cancellation that was meant
         # for the action, and here it is the library that is on trial.
-        self.writing = asyncio.create_task(self._send(lease.fence, sent))
+        self.writing = asyncio.create_task(self._send(lease, sent))
         await asyncio.wait({self.writing})
 
-    async def _send(self, fence: int, sent: int) -> None:
+    async def _send(self, lease: Lease, sent: int) -> None:
         with contextlib.suppress(redis.RedisError, TimeoutError):  # the server may be the victim
             async with asyncio.timeout(REGISTER_WITHIN):
                 await register.write(
-                    self.register, self.plan.election, fence, self.plan.process, sent
+                    self.register,
+                    register.of_seat(self.plan.election, lease.seat),
+                    lease.fence,
+                    self.plan.process,
+                    sent,
                 )
 
     def _write(
@@ -148,8 +153,12 @@ async def contend(plan: Plan) -> None:
     client = redis.asyncio.Redis.from_url(plan.url, **plan.client)
     try:
         with Recorder(Path(plan.records)) as recorder:
-            async with LeaderElector(
-                client, LeaderOptions(**plan.options), prefix=plan.prefix, leader_id=plan.process
+            async with GroupElector(
+                client,
+                LeaderOptions(**plan.options),
+                seats=plan.seats,
+                prefix=plan.prefix,
+                leader_id=plan.process,
             ) as elector:
                 await Contender(plan, elector, recorder).run()
     finally:

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from incumbent.options import DRIFT_SECONDS, DRIFT_SHARE, LeaderOptions, OptionChanges, seconds
+from incumbent.durations import seconds
+from incumbent.options import DRIFT_SECONDS, DRIFT_SHARE, LeaderOptions, OptionChanges
 
 DURATIONS = (
     "lease_time",
@@ -47,6 +48,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "auto_extend": True,
         "stop_grace": 5.0,
         "on_loss": "cancel",
+        "once_per": None,
         "request_timeout": 5.0,
         "restart": False,
     }
@@ -333,6 +335,7 @@ def test_equal_options_are_one_key() -> None:
         {"auto_extend": False},
         {"stop_grace": 4},
         {"on_loss": "notify"},
+        {"once_per": 60},
         {"request_timeout": 4},
         {"restart": True},
     ]

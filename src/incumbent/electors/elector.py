@@ -7,11 +7,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, NoReturn, ParamSpec, Self, TypeVar, Unpack
 
 from incumbent import names
 from incumbent.electors.identity import Identity
-from incumbent.engine import running
+from incumbent.engine import running, scheduling
 from incumbent.engine.candidacy import Candidacy
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
@@ -20,6 +20,7 @@ from incumbent.engine.watch import Watch
 from incumbent.events import Hook
 from incumbent.observability.logging import LoggingHook
 from incumbent.options import LeaderOptions, OptionChanges
+from incumbent.periods import Every, OncePer
 from incumbent.results import LeaderState, Outcome
 from incumbent.stores.base import Budget, Store
 from incumbent.stores.redis import Client, RedisStore
@@ -150,6 +151,53 @@ class Elector:
             steady_after=options.lease_time,
         )
 
+    async def schedule(
+        self, name: str, *, every: Every, action: Callable[[], Awaitable[object]]
+    ) -> NoReturn:
+        """Run `action` once per period in the whole fleet, for as long as this is awaited.
+
+        Every replica calls this with the same `every`; at each tick one of them runs the action.
+        The first tick is the next one: the period that has begun already is somebody else's. When a
+        run takes longer than a period, the next one begins when it is over, on any replica, and
+        those in between are left out. An action that raises is told to the hooks and does not end
+        the schedule, nor does an outage of the server, which is waited out within the period.
+
+        Args:
+            name: the election.
+            every: seconds, a `timedelta`, a cron expression, or `OncePer`.
+            action: what to run; `functools.partial` gives it arguments.
+
+        Raises:
+            redis.exceptions.RedisError: what will not pass by itself: wrong credentials, missing
+                rights, a key of the wrong type.
+            ValueError, TypeError: an argument is not usable; before any I/O.
+        """
+        once_per, run = OncePer.of(every), _bind(action)
+
+        def stand(*, wait_time: float, after: int) -> Candidacy:
+            options = self._options.changed(once_per=once_per, wait_time=wait_time)
+            return self._stand(name, options, after)
+
+        stand(wait_time=0, after=0)  # so that what is not usable is said now
+        await scheduling.schedule(self._office, stand, once_per, run)
+
+    async def request_step_down(self, name: str, *, seat: int | None = None) -> int:
+        """Ask the holder of `seat`, or every holder, to hand over; returns how many were asked.
+
+        A holder learns it with its next renewal, so within a third of its `lease_time`; its action
+        is stopped as by `Lease.step_down`. One that does not renew (``auto_extend=False``) does not
+        learn it.
+
+        Raises:
+            redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.
+            ValueError, TypeError: no such seat, or the name is not usable; before any I/O.
+        """
+        election = names.election_name(name, self._scope)
+        if seat is not None and seat not in range(self._seats):
+            raise ValueError(f"seat must be from 0 to {self._seats - 1}, not {seat!r}")
+        budget = Budget.of_two(self._options.request_timeout)
+        return await self._office.store.ask_to_step_down(election, self._seats, seat, budget)
+
     async def state(self, name: str) -> LeaderState:
         """Who leads `name` now, by one round trip to the server.
 
@@ -233,7 +281,7 @@ class Elector:
             f"<{type(self).__name__} prefix={self._prefix!r}{tenant} leader_id={self.leader_id!r}>"
         )
 
-    def _stand(self, name: str, options: LeaderOptions | None = None) -> Candidacy:
+    def _stand(self, name: str, options: LeaderOptions | None = None, after: int = 0) -> Candidacy:
         if self._closed:
             raise RuntimeError("this elector is closed")
         return Candidacy(
@@ -243,6 +291,7 @@ class Elector:
             election=names.election_name(name, self._scope),
             seats=self._seats,
             leader_id=self.leader_id,
+            after=after,
         )
 
     def _sibling(self, **changes: Any) -> Self:

@@ -17,9 +17,9 @@ from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
 from incumbent.options import LeaderOptions
-from incumbent.results import LossReason, Skipped
+from incumbent.results import LeaderInfo, LossReason, Skipped, SkipReason
 from incumbent.shield import finish
-from incumbent.stores.base import Budget, Busy, Claim, Grant, Place
+from incumbent.stores.base import Budget, Claim, Grant, Place, Ran
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
@@ -38,6 +38,7 @@ class Candidacy:
     """A candidate for one seat of one election, once."""
 
     __slots__ = (
+        "_after",
         "_lease",
         "_office",
         "_place",
@@ -58,12 +59,15 @@ class Candidacy:
         election: str,
         seats: int,
         leader_id: str,
+        after: int = 0,
     ) -> None:
+        """With `once_per`, `after` leaves out the periods that begin before it: ms, epoch."""
         self.options: LeaderOptions = options
         self.name: str = name
         self.election: str = election
         self.seats: int = seats
         self.leader_id: str = leader_id
+        self._after = after
         self._office = office
         self._term: Term | None = None
         self._lease: Lease | None = None
@@ -118,9 +122,11 @@ class Candidacy:
                 continue
             if isinstance(answer, Grant):
                 return self._take(claim, answer)
+            if isinstance(answer, Ran):
+                return self._skip("already_ran", None)
             # In line the end is the last request's answer: it has left the line as well.
             if last or (self._place is None and clock.now() >= give_up_at):
-                return self._skip(answer)
+                return self._skip("held", answer.holder)
             if answer.spent:
                 claim = self._claim()
             failures = 0
@@ -157,7 +163,9 @@ class Candidacy:
         handle.drop(lease)
         if isinstance(error, Exception):
             self._office.tell(events.ActionRaised, term, error=error)
-        await term.close()
+        once_per = self.options.once_per
+        failed = error is not None or term.loss_reason is not None
+        await term.close(restore=failed and once_per is not None and once_per.retry_failed)
         return Verdict(term.loss_reason, stopped)
 
     def _claim(self) -> Claim:
@@ -169,6 +177,8 @@ class Candidacy:
             self.leader_id,
             options.lease_time,
             options.stop_grace,
+            options.once_per,
+            self._after,
         )
 
     def _take(self, claim: Claim, grant: Grant) -> Lease:
@@ -177,9 +187,9 @@ class Candidacy:
         handle.push(self._lease)
         return self._lease
 
-    def _skip(self, answer: Busy) -> Skipped:
-        self._office.tell(events.AttemptSkipped, self, reason="held", holder=answer.holder)
-        return Skipped("held", answer.holder)
+    def _skip(self, reason: SkipReason, holder: LeaderInfo | None) -> Skipped:
+        self._office.tell(events.AttemptSkipped, self, reason=reason, holder=holder)
+        return Skipped(reason, holder)
 
     def _tell_delay(self, error: Exception, pause: float) -> None:
         self._office.tell(events.AttemptDelayed, self, error=error, retry_in=pause)

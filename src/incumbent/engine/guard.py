@@ -30,6 +30,11 @@ class Guard:
         """Whether somebody else has asked the task to stop since the guard was armed."""
         return self._task.cancelling() > self._baseline + self._sent
 
+    @property
+    def guards_current_task(self) -> bool:
+        """Whether it is the guarded task that asks."""
+        return asyncio.current_task() is self._task
+
     def cancel(self) -> None:
         """Cancel the task at its next suspension, also when it is the task itself that asks."""
         if self._armed and self._handle is None:

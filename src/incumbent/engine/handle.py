@@ -8,9 +8,10 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Final
 
+from incumbent.durations import Duration, seconds
 from incumbent.engine.term import Term
 from incumbent.errors import LeadershipLostError
-from incumbent.options import MAX_LEASE_TIME, Duration, seconds
+from incumbent.options import MAX_LEASE_TIME
 from incumbent.results import LossReason
 
 _leases: Final[ContextVar[tuple["Lease", ...]]] = ContextVar("incumbent_leases", default=())
@@ -97,6 +98,15 @@ class Lease:
     async def release(self) -> None:
         """Give the seat back early; the block or action goes on without it. Idempotent."""
         await self._term.close()
+
+    async def step_down(self) -> None:
+        """Hand over: ask the action to stop as after a loss, with time for its cleanup.
+
+        Renewal goes on until the action has ended, for `lease_time` at most; then the next in line
+        leads. In the action's own task the cancellation arrives here; any other task waits here
+        until the seat is given back. With ``on_loss="notify"`` the action is only told. Idempotent.
+        """
+        await self._term.hand_over()
 
     def ensure_held(self, need: Duration = 0.0) -> None:
         """Raise unless the lease may be relied on for `need` from now. Local: no round trip.

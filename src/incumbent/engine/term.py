@@ -137,12 +137,29 @@ class Term:
         self._hear(await self._office.store.extend(self.claim, self.grant.seat, duration, budget))
         return self.held
 
+    def step_down(self) -> None:
+        """Ask the action to stop; the seat is given back when it has."""
+        if self._machine.phase is Phase.HELD:
+            self._machine.stop(clock.now())
+            self._note_loss("stepped_down")
+            self.wake()
+
+    async def hand_over(self) -> None:
+        """Step down, and return when the term is over; in the action's own task, when asked."""
+        self.step_down()
+        if self._guard.guards_current_task:
+            await asyncio.sleep(0)  # where the cancellation arrives, if there is one
+        else:
+            await self._see_it_end()
+
     def disarm(self) -> bool:
         """The action has ended. Returns whether a `CancelledError` that left it was ours alone."""
         return self._guard.disarm()
 
-    async def close(self) -> None:
+    async def close(self, *, restore: bool = False) -> None:
         """End the term: renew no more, and give the seat back if it may still be ours.
+
+        With `restore`, what was done in it does not count for its period.
 
         Idempotent. Never raises for what the store says; a cancellation is handed on when all is
         done.
@@ -168,12 +185,12 @@ class Term:
             # A doubtful grant is given up also when it is lost: a late copy must find that out.
             if self._may_be_ours or self.grant.doubtful:
                 try:
-                    await self._release(budget)
+                    await self._release(budget, restore=restore)
                 except asyncio.CancelledError:
                     # What was cut in mid-air is sent again, to its end: a release may be repeated.
                     left = max(now + budget.total - clock.now(), self._options.renewal_budget)
                     again = Budget(left, budget.each)
-                    await finish(partial(self._release, again, repeated=True))
+                    await finish(partial(self._release, again, restore=restore, repeated=True))
                     raise
         finally:
             try:
@@ -195,10 +212,14 @@ class Term:
             total = min(total, max(self._options.renewal_budget, self._machine.deadline - now))
         return Budget(total, each)
 
-    async def _release(self, budget: Budget, *, repeated: bool = False) -> None:
+    async def _release(
+        self, budget: Budget, *, restore: bool = False, repeated: bool = False
+    ) -> None:
         keep = max(0.0, self._options.min_hold_time - (clock.now() - self.grant.sent_at))
         try:
-            answer = await self._office.store.release(self.claim, self.grant, keep, budget)
+            answer = await self._office.store.release(
+                self.claim, self.grant, keep, budget, restore=restore
+            )
         except Exception as error:  # noqa: BLE001 - no failed release replaces the outcome
             self._ending = "unknown"
             self._office.tell(events.ReleaseFailed, self, error=error)
@@ -259,6 +280,8 @@ class Term:
             self._machine.confirmed(answer.sent_at, answer.ttl)
             if self.held:
                 self._office.tell(events.TermRenewed, self, remaining=self.remaining)
+            if answer.asked:
+                self.step_down()
             self.wake()
         elif self._machine.refused():
             self._may_be_ours = False

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from incumbent.periods import OncePer
 from incumbent.results import LeaderInfo, LeaderState
 from incumbent.stores.mailbox import Mailbox
 
@@ -37,6 +38,10 @@ class Claim(NamedTuple):
     lease_time: float
     margin: float
     """Seconds that must be left of a lease when its grant arrives, for it to be of use."""
+    once_per: OncePer | None = None
+    """At most one term per such period, whoever holds it."""
+    after: int = 0
+    """Only in a period that begins after this time: milliseconds since the epoch."""
 
     def __repr__(self) -> str:
         return f"<Claim of {self.election!r} by {self.leader_id!r}>"
@@ -64,11 +69,17 @@ class Busy(NamedTuple):
     """True when the claim had to be given up on the way: the next request needs a new one."""
 
 
+class Ran(NamedTuple):
+    """There has been a term in this period: nobody gets a seat before the next one."""
+
+
 class Extended(NamedTuple):
     """The lease is still the claim's: `ttl` seconds, as the answer to a request of `sent_at`."""
 
     ttl: float
     sent_at: float
+    asked: bool = False
+    """Whether the holder was asked to step down."""
 
 
 NotYours: TypeAlias = Literal["taken", "gone"]
@@ -109,11 +120,12 @@ class Store(Protocol):
 
     async def acquire(
         self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
-    ) -> Grant | Busy:
+    ) -> Grant | Busy | Ran:
         """Take the seat that is due to the claim, or learn that one is already the claim's.
 
         Without a `place` that is the lowest free seat which nobody in line is waiting for. With one
-        the claim stands in line from this request on; the `last` one takes a seat or leaves.
+        the claim stands in line from this request on; the `last` one takes a seat or leaves. With
+        `Ran` it has left as well.
 
         A grant that arrives too late to be of use counts as an overdue answer, and is raised as
         such. When this raises, or is cancelled, nothing of the claim is left behind, as far as the
@@ -135,12 +147,27 @@ class Store(Protocol):
         """Let the lease live `duration` seconds from now, at least; never shortens it."""
         ...
 
-    async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
-        """Free the seat at once, or leave it taken, but nobody's, for `keep` seconds at most."""
+    async def release(
+        self, claim: Claim, grant: Grant, keep: float, budget: Budget, *, restore: bool = False
+    ) -> Released:
+        """Free the seat at once, or leave it taken, but nobody's, for `keep` seconds at most.
+
+        With `restore` the term does not count for its period.
+        """
         ...
 
     async def leave(self, claim: Claim, budget: Budget) -> None:
         """Undo a claim whose fate is unknown, also one whose request has yet to arrive."""
+        ...
+
+    async def ask_to_step_down(
+        self, election: str, seats: int, seat: int | None, budget: Budget
+    ) -> int:
+        """Let the holder of `seat`, or all of them, learn it at their next extension: how many."""
+        ...
+
+    def wall_clock(self) -> int:
+        """Milliseconds since the epoch by the clock that counts periods, as far as is known."""
         ...
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:

@@ -21,6 +21,7 @@ from incumbent.stores.base import (
     Grant,
     NotYours,
     Place,
+    Ran,
     Released,
     instant,
 )
@@ -40,6 +41,10 @@ class _Seat:
     fence: int
     since_ms: float
     ends_at: float
+    was: int = -1
+    """The last period before this term, for when it does not count."""
+    period: int | None = None
+    asked: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +76,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self._seats: dict[tuple[str, int], _Seat] = {}
         self._fences: dict[str, int] = {}
+        self._ticks: dict[str, int] = {}
+        """When the last period began in which there was a term."""
         self._lines: dict[str, list[_Place]] = {}
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._arrivals = count(1)
@@ -81,7 +88,7 @@ class MemoryStore:
 
     async def acquire(
         self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
-    ) -> Grant | Busy:
+    ) -> Grant | Busy | Ran:
         now = clock.now()
         mine = self._ours(place)
         taken = self._taken(claim.election, claim.seats, now)
@@ -90,20 +97,18 @@ class MemoryStore:
                 seat.ends_at = max(seat.ends_at, now + claim.lease_time)
                 self._leave_line(mine)
                 return self._grant(number, seat, now)
+        if self._has_run(claim):
+            if mine is not None:
+                self.forget(mine)
+            return Ran()
         if mine is not None:
             self._join_line(mine)
         due, left = self._walk(claim.election, now, mine, claim.seats)
         if mine is None and left:
             due = left[0]
         if due is not None:
-            seat = self._seats[claim.election, due] = _Seat(
-                claim.token,
-                claim.leader_id,
-                self._next_fence(claim.election),
-                time.time() * 1000,
-                now + claim.lease_time,
-            )
             self._leave_line(mine)
+            seat = self._sit(claim, due, now)
             self._watching.heard(claim.election, _told(due, seat, claim.lease_time))
             return self._grant(due, seat, now)
         if last:
@@ -127,15 +132,19 @@ class MemoryStore:
         if held.token != claim.token:
             return "taken"
         held.ends_at = max(held.ends_at, now + duration)
-        return Extended(_left(held, now), now)
+        return Extended(_left(held, now), now, asked=held.asked)
 
-    async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
+    async def release(
+        self, claim: Claim, grant: Grant, keep: float, budget: Budget, *, restore: bool = False
+    ) -> Released:
         now = clock.now()
         held = self._taken(claim.election, claim.seats, now).get(grant.seat)
         if held is None:
             return "gone"
         if held.token != claim.token:
             return "taken"
+        if restore:
+            self._restore(claim.election, held)
         if keep > 0:
             held.token = None
             held.ends_at = min(held.ends_at, now + keep)
@@ -150,9 +159,26 @@ class MemoryStore:
     async def leave(self, claim: Claim, budget: Budget) -> None:
         for number, seat in self._taken(claim.election, claim.seats, clock.now()).items():
             if seat.token == claim.token:
+                self._restore(claim.election, seat)
                 del self._seats[claim.election, number]
                 self._watching.heard(claim.election, SeatFreed(number, seat.fence))
         self._look(claim.election)
+
+    async def ask_to_step_down(
+        self, election: str, seats: int, seat: int | None, budget: Budget
+    ) -> int:
+        taken = self._taken(election, seats, clock.now())
+        asked = [
+            held
+            for number, held in taken.items()
+            if held.token is not None and seat in {None, number}
+        ]
+        for held in asked:
+            held.asked = True
+        return len(asked)
+
+    def wall_clock(self) -> int:
+        return time.time_ns() // 1_000_000
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
         now = clock.now()
@@ -267,6 +293,31 @@ class MemoryStore:
             else:
                 taken[number] = seat
         return taken
+
+    def _sit(self, claim: Claim, number: int, now: float) -> _Seat:
+        seat = self._seats[claim.election, number] = _Seat(
+            claim.token,
+            claim.leader_id,
+            self._next_fence(claim.election),
+            time.time() * 1000,
+            now + claim.lease_time,
+            was=self._ticks.get(claim.election, -1),
+        )
+        if claim.once_per is not None:
+            seat.period = claim.once_per.period(self.wall_clock()).begins
+            self._ticks[claim.election] = seat.period
+        return seat
+
+    def _has_run(self, claim: Claim) -> bool:
+        if claim.once_per is None:
+            return False
+        last = max(self._ticks.get(claim.election, -1), claim.after)
+        return last >= claim.once_per.period(self.wall_clock()).begins
+
+    def _restore(self, election: str, seat: _Seat) -> None:
+        """The term of `seat` does not count for its period, if that is still the last one."""
+        if seat.period is not None and self._ticks.get(election) == seat.period:
+            self._ticks[election] = seat.was
 
     def _next_fence(self, election: str) -> int:
         fence = max(self._fences.get(election, 0) + 1, time.time_ns() // 1000)

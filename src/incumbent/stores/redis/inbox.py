@@ -6,6 +6,7 @@ the first one and those after a reconnection: what was published before it may h
 
 import asyncio
 import random
+from collections.abc import Coroutine
 from contextlib import suppress
 from contextvars import Context
 from typing import Any, Final, Protocol
@@ -15,7 +16,7 @@ from redis import exceptions as redis_errors
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
 
 from incumbent.backoff import pause_after
-from incumbent.shield import outlast
+from incumbent.shield import finish, outlast
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.connection import KeptConnection
 
@@ -75,15 +76,14 @@ class Inbox:
     def open(self, channel: bytes, listener: Listener) -> None:
         """Listen to `channel`; the listener is told when it does, and when it does not."""
         self._listeners[channel] = listener
-        if self.closed or self._down:
-            listener.deaf()
-        elif channel in self._confirmed:
+        if channel in self._confirmed:
             listener.listening()
+        elif self.closed or (self._down and self._reader is not None):
+            listener.deaf()
         elif self._reader is None:
-            # In a context of its own: this lives longer than what its first caller has in theirs.
-            self._reader = asyncio.get_running_loop().create_task(
-                self._read(), name="incumbent inbox", context=Context()
-            )
+            self._down = False
+            self._reader = self._start(self._read())
+            self._reader.add_done_callback(self._read_ended)
         else:
             self._tell()
 
@@ -123,7 +123,11 @@ class Inbox:
                     await asyncio.sleep(self._pause(error))
             finally:
                 self._scopes.discard(scope)
-                self._reader = None
+
+    def _read_ended(self, reader: "asyncio.Task[None]") -> None:
+        """A reader that was cancelled, as programs end, may not even have begun."""
+        self._reader = None
+        self._lost()
 
     async def _listen(self) -> Exception | None:
         """Connect and pass on what arrives, until that ends; returns the error, if one ended it."""
@@ -141,18 +145,19 @@ class Inbox:
             return error
         finally:
             self._session = None
-            with anyio.CancelScope(shield=True):
-                await self._lose()
+            self._lost()
+            # One that was subscribed must not go back into its pool as it is.
+            await finish(self._kept.close)
         return None
 
-    async def _lose(self) -> None:
+    def _lost(self) -> None:
+        if self._down:
+            return
         self._connection, self._down = None, True
         self._asked.clear()
         self._confirmed.clear()
         for listener in tuple(self._listeners.values()):
             listener.deaf()
-        # One that was subscribed must not go back into its pool as it is.
-        await self._kept.close()
 
     def _take(self, reply: Any) -> None:
         if not isinstance(reply, list) or len(reply) != PARTS:
@@ -184,9 +189,8 @@ class Inbox:
     def _tell(self) -> None:
         """Have the server told which channels are listened to, if it does not know."""
         if self._connection is not None and self._teller is None and self._untold():
-            self._teller = asyncio.get_running_loop().create_task(
-                self._tell_all(), name="incumbent inbox", context=Context()
-            )
+            self._teller = self._start(self._tell_all())
+            self._teller.add_done_callback(self._tell_ended)
 
     def _untold(self) -> bool:
         return self._listeners.keys() != self._asked
@@ -196,7 +200,8 @@ class Inbox:
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
-                while (connection := self._connection) is not None and self._untold():
+                while not self.closed and self._connection is not None and self._untold():
+                    connection = self._connection
                     new = self._listeners.keys() - self._asked
                     old = self._asked - self._listeners.keys()
                     self._asked |= new
@@ -210,4 +215,13 @@ class Inbox:
                             await connection.send_command("UNSUBSCRIBE", *old, check_health=False)
             finally:
                 self._scopes.discard(scope)
-                self._teller = None
+
+    def _tell_ended(self, teller: "asyncio.Task[None]") -> None:
+        self._teller = None
+        self._tell()  # what came up meanwhile
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        # In a context of its own: it may live longer than what its first caller has in theirs.
+        return asyncio.get_running_loop().create_task(
+            work, name="incumbent inbox", context=Context()
+        )

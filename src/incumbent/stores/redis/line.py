@@ -6,6 +6,7 @@ was dropped, an inbox that has gone deaf.
 """
 
 import asyncio
+import math
 import random
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
@@ -149,6 +150,11 @@ class Line:
         self._hearing = False
         self._settled = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
+        self._touch_at = math.inf
+        """When a touch is due, by the loop's clock, whatever is known of seats."""
+        self._free_at = math.inf
+        """When a seat may be free, by the server's latest word."""
+        self._linger: asyncio.TimerHandle | None = None
         self._touching = False
         self._nudged = False
         self._failures = 0
@@ -163,12 +169,13 @@ class Line:
 
     def add(self, place: ServerPlace, lease_time: float) -> None:
         """Take in a place."""
-        if not self._places:
-            self._stop_timers()  # of its lingering
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
         self._places[place.name] = place
         self.seats = max(self.seats, place.seats)
         self.period = min(self.period, lease_time / 3)
-        if not self._hearing:
+        if self._settled.is_set() and not self._hearing:
             self._touch_within(random.uniform(*SILENT))
 
     def remove(self, place: ServerPlace) -> None:
@@ -177,7 +184,7 @@ class Line:
         if not self._places:
             self._stop_timers()
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(LINGER if self._hearing else 0, self._end)
+            self._linger = loop.call_later(LINGER if self._hearing else 0, self._end)
 
     async def leave(self, place: ServerPlace, budget: Budget) -> None:
         """Take a place out of the line on the server."""
@@ -190,17 +197,19 @@ class Line:
                 await self._settled.wait()
 
     def expect(self, soonest: float) -> None:
-        """A seat may be free in so many seconds."""
-        self._touch_within(min(self.period, soonest) + random.uniform(*A_LITTLE_LATER))
+        """A seat may be free in so many seconds: the server's latest word, and no earlier one."""
+        loop = asyncio.get_running_loop()
+        self._free_at = loop.time() + soonest + random.uniform(*A_LITTLE_LATER)
         if not self._hearing:
             self._touch_within(random.uniform(*SILENT))
         elif self._probes == self._probes_unheard:
             self._touch_within(random.uniform(*FIRST_TOUCH))
+        else:
+            self._touch_within(self.period)
 
     def _end(self) -> None:
-        self._timer = None
-        if not self._places:
-            self._desk.dismiss(self)
+        self._linger = None
+        self._desk.dismiss(self)
 
     # -- what is heard -----------------------------------------------------------------------
 
@@ -208,6 +217,7 @@ class Line:
         """Whatever was published before this was not heard: everybody asks again."""
         self._hearing = True
         self._probes_unheard = self._probes
+        self._stop_timers()  # each answer to those who ask sets them anew
         self._settled.set()
         self._call_all()
 
@@ -215,8 +225,7 @@ class Line:
         """From now on, time has to do it."""
         self._hearing = False
         self._settled.set()
-        if self._places:
-            self._touch_within(random.uniform(*SILENT))
+        self._touch_within(random.uniform(*SILENT))
 
     def heard(self, message: bytes) -> None:
         """A word from a script."""
@@ -241,6 +250,7 @@ class Line:
 
     async def touch(self) -> None:
         """Say that this process is there, and look whether anything went unheard."""
+        self._touch_at = self._free_at = math.inf
         oldest = min(
             (place for place in self._places.values() if place.arrival),
             key=lambda place: place.arrival,
@@ -259,8 +269,7 @@ class Line:
             self._learn(oldest, answer)
         finally:
             self._touching = False
-            if self._places:
-                self._touch_within(self.period)
+            self._touch_within(0 if self._nudged else self.period)
 
     def _learn(self, oldest: ServerPlace, answer: Touch) -> None:
         if not self._hearing:
@@ -270,10 +279,8 @@ class Line:
             return
         if not answer.standing and oldest.open:
             self._call_all()
-        wait = min(self.period, answer.soonest)
-        if answer.free:  # and kept for somebody who may never come
-            wait = min(wait, GRACE)
-        self._touch_within(0 if self._nudged else wait + random.uniform(*A_LITTLE_LATER))
+        # A seat that is free is kept for somebody who may never come.
+        self.expect(min(answer.soonest, GRACE) if answer.free else answer.soonest)
         if self._probe_alarm is None and self._places:
             self._probe_alarm = asyncio.get_running_loop().call_later(
                 PROBE_WITHIN, self._look_for_probe, self._probes
@@ -297,16 +304,20 @@ class Line:
 
     def _touch_within(self, seconds: float) -> None:
         """Touch in so many seconds, or earlier if that is agreed already."""
-        loop = asyncio.get_running_loop()
+        self._touch_at = min(self._touch_at, asyncio.get_running_loop().time() + seconds)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
         if self._timer is not None:
-            if self._timer.when() <= loop.time() + seconds:
-                return
             self._timer.cancel()
-        self._timer = loop.call_later(seconds, self._start_touch)
+            self._timer = None
+        when = min(self._touch_at, self._free_at)
+        if self._places and when < math.inf:
+            self._timer = asyncio.get_running_loop().call_at(when, self._start_touch)
 
     def _start_touch(self) -> None:
         self._timer = None
-        if self._places and not self._touching:
+        if not self._touching:
             self._desk.start_touch(self)
 
     def _stop_timers(self) -> None:
@@ -314,3 +325,4 @@ class Line:
             if timer is not None:
                 timer.cancel()
         self._timer = self._probe_alarm = None
+        self._touch_at = self._free_at = math.inf

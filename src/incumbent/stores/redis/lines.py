@@ -8,9 +8,10 @@ import asyncio
 import math
 import os
 import secrets
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ class Lines:
         self._prefix = prefix
         self._process = secrets.token_hex(4).encode()
         self._tickets = count(1)
-        self.inbox: Inbox = Inbox(pool)
+        self._inbox = Inbox(pool)
         self._lines: dict[str, Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._scopes: set[anyio.CancelScope] = set()
@@ -50,6 +51,11 @@ class Lines:
     def at_home(self) -> bool:
         """Whether this is the event loop and the process that it was made in."""
         return self._pid == os.getpid() and self._loop is asyncio.get_running_loop()
+
+    @property
+    def inbox(self) -> Inbox:
+        """What this process listens by."""
+        return self._inbox
 
     async def stand(self, claim: Claim, within: float) -> ServerPlace:
         """A place for `claim`, as soon as it is known whether calls will be heard."""
@@ -68,40 +74,42 @@ class Lines:
 
     async def aclose(self) -> None:
         """End the inbox and all tasks. Who still stands in line goes by time from now on."""
-        await self.inbox.aclose()
+        await self._inbox.aclose()
         for scope in self._scopes:
             scope.cancel()
+        for task in self._tasks:
+            task.cancel()  # those that have not begun yet have no scope
         if self._tasks:
             await outlast(*self._tasks)
 
     async def forsake(self) -> None:
         """Let go of what belongs to a loop that is gone, or to the process that forked this one."""
         if self._pid == os.getpid():
-            await self.inbox.forsake()
+            await self._inbox.forsake()
 
     # -- what a line asks for ----------------------------------------------------------------
 
     def listen(self, line: Line) -> None:
         """Tell `line` what is published to its channel."""
-        self.inbox.open(self._channel(line), line)
+        self._inbox.open(self._channel(line), line)
 
     def dismiss(self, line: Line) -> None:
         """The line is over."""
         if self._lines.get(line.election) is line:
             del self._lines[line.election]
-            self.inbox.close(self._channel(line))
+            self._inbox.close(self._channel(line))
 
     def distrust(self) -> None:
         """The inbox is deaf."""
-        self.inbox.distrust()
+        self._inbox.distrust()
 
     def start_touch(self, line: Line) -> None:
         """Run the line's `touch` in a task of its own."""
-        self._start(line.touch(), "incumbent touch")
+        self._start(line.touch, "incumbent touch")
 
     def start_leave(self, line: Line, place: bytes) -> None:
         """Let `place`, which nobody here knows, leave the line; it is somebody else's turn."""
-        self._start(self._leave_quietly(line, place), "incumbent leave")
+        self._start(partial(self._leave_quietly, line, place), "incumbent leave")
 
     async def ask_touch(self, line: Line, place: ServerPlace, probe: int) -> Touch:
         """Send a touch."""
@@ -126,13 +134,13 @@ class Lines:
     def _channel(self, line: Line) -> bytes:
         return f"{self._prefix}:{{{line.election}}}:inbox:".encode() + self._process
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         async def in_scope() -> None:
             # The scope, because a plain cancellation may be swallowed on Python 3.11.
             with anyio.CancelScope() as scope:
                 self._scopes.add(scope)
                 try:
-                    await work
+                    await work()
                 finally:
                     self._scopes.discard(scope)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _FOLDER: Final = Path(__file__).with_name("lua")
-_PRELUDE: Final = (_FOLDER / "prelude.lua").read_bytes()
 
 
 class Script:
@@ -66,14 +65,16 @@ def _pack_once(parts: tuple[bytes, ...]) -> bytes:
     return pack(parts)
 
 
-def _load(name: str, *, seldom: bool = False) -> Script:
-    return Script(name, _PRELUDE + (_FOLDER / f"{name}.lua").read_bytes(), seldom=seldom)
+def _load(name: str, *, line: bool = False, seldom: bool = False) -> Script:
+    parts = ("prelude", "line", name) if line else ("prelude", name)
+    text = b"".join([(_FOLDER / f"{part}.lua").read_bytes() for part in parts])
+    return Script(name, text, seldom=seldom)
 
 
-ACQUIRE: Final = _load("acquire")
+ACQUIRE: Final = _load("acquire", line=True)
 EXTEND: Final = _load("extend")
-RELEASE: Final = _load("release")
-LEAVE: Final = _load("leave", seldom=True)
-TOUCH: Final = _load("touch")
+RELEASE: Final = _load("release", line=True)
+LEAVE: Final = _load("leave", line=True, seldom=True)
+TOUCH: Final = _load("touch", line=True)
 STATE: Final = _load("state")
 STEP_DOWN: Final = _load("step_down", seldom=True)

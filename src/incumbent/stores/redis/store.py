@@ -3,16 +3,18 @@
 Knows which keys and arguments a script takes, and what its answer means.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis, RedisCluster
 
 from incumbent import clock
 from incumbent.lease import valid_until
+from incumbent.periods import OncePer
 from incumbent.results import LeaderInfo, LeaderState
 from incumbent.shield import finish
 from incumbent.stores.base import (
@@ -23,6 +25,7 @@ from incumbent.stores.base import (
     Grant,
     NotYours,
     Place,
+    Ran,
     Released,
     instant,
 )
@@ -35,6 +38,9 @@ from incumbent.stores.redis.line import ServerPlace
 from incumbent.stores.redis.lines import GRACE_MS, Lines
 from incumbent.stores.redis.watching import Watching
 from incumbent.stores.redis.wire import Reply
+
+MOST_CLOCKS: Final = 3
+"""How often a claim is sent because the server's clock said another period."""
 
 Client: TypeAlias = Redis
 """The clients that an elector can be given."""
@@ -49,24 +55,20 @@ class RedisStore:
         self._caller = Caller(client)
         self._lines: Lines | None = None
         self._watching: Watching | None = None
+        self._ahead = time.time() - clock.now()
+        """Seconds by which the server's clock is ahead of ours, as far as is known."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} prefix={self._prefix!r}>"
 
     async def acquire(
         self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
-    ) -> Grant | Busy:
-        keys = keys_of(self._prefix, claim.election, claim.seats)
-        args = [claim.token.encode(), claim.leader_id.encode(), _ms(claim.lease_time), GRACE_MS]
+    ) -> Grant | Busy | Ran:
         mine = _ours(place)
-        if mine is not None:
-            mine.asking()
-            stale = b"0" if last else _ms(mine.stale_after)
-            args += mine.name, b"%d" % mine.arrival, stale
         call = Call()
         trying, cleaning = _parts(budget)
         try:
-            reply = await self._caller.run(scripts.ACQUIRE, keys.acquire, args, trying, call)
+            reply = await self._ask(claim, mine, trying, call, last=last)
             if reply[0] == b"granted":
                 grant = _grant(claim, reply, call)
                 if mine is not None:
@@ -80,8 +82,49 @@ class RedisStore:
             raise
         if reply[0] == b"busy":
             return await self._refused(claim, reply, call, cleaning, mine, last=last)
+        if reply[0] == b"ran":
+            if mine is not None:
+                await mine.leave(cleaning)
+            return Ran()
         raise redis_errors.ResponseError(
             f"a claim of election {claim.election!r} was given up and then used again"
+        )
+
+    def _ask(
+        self, claim: Claim, mine: ServerPlace | None, budget: Budget, call: Call, *, last: bool
+    ) -> Awaitable[Reply]:
+        keys = keys_of(self._prefix, claim.election, claim.seats)
+        args = [claim.token.encode(), claim.leader_id.encode(), _ms(claim.lease_time), GRACE_MS]
+        if mine is not None:
+            mine.asking()
+            stale = b"0" if last else _ms(mine.stale_after)
+            args += mine.name, b"%d" % mine.arrival, stale
+        if claim.once_per is None:
+            return self._caller.run(scripts.ACQUIRE, keys.acquire, args, budget, call)
+        if mine is None:
+            args += b"", b"0", b"0"
+        return self._ask_in_time(claim, claim.once_per, args, budget, call)
+
+    async def _ask_in_time(
+        self, claim: Claim, once_per: OncePer, args: list[bytes], budget: Budget, call: Call
+    ) -> Reply:
+        """Send the claim for the present period: again if the server's clock says another one."""
+        keys = keys_of(self._prefix, claim.election, claim.seats).acquire
+        for _ in range(MOST_CLOCKS):
+            period = once_per.period(self.wall_clock())
+            if period.begins <= claim.after:
+                return [b"ran"]
+            dated = [*args, b"%d" % period.begins, b"%d" % period.ends]
+            reply = await self._caller.run(scripts.ACQUIRE, keys, dated, budget, call)
+            if reply[0] == b"granted":
+                # Not before: a grant that is repeated says when it was made.
+                self._ahead = max(self._ahead, int(reply[3]) / 1000 - clock.now())
+            elif reply[0] in {b"when", b"ran"}:
+                self._ahead = int(reply[1]) / 1000 - clock.now()
+            if reply[0] != b"when":
+                return reply
+        raise redis_errors.TimeoutError(
+            f"the server is too slow for the periods of {claim.election!r}"
         )
 
     async def _refused(
@@ -116,23 +159,40 @@ class RedisStore:
         args = (claim.token.encode(), _ms(duration))
         reply = await self._caller.run(scripts.EXTEND, keys.extend[seat], args, budget, call)
         if reply[0] == b"held":
-            return Extended(ttl=int(reply[1]) / 1000, sent_at=call.sent_at)
+            return Extended(int(reply[1]) / 1000, call.sent_at, asked=bool(reply[2]))
         return "taken" if reply[0] == b"taken" else "gone"
 
-    async def release(self, claim: Claim, grant: Grant, keep: float, budget: Budget) -> Released:
+    async def release(
+        self, claim: Claim, grant: Grant, keep: float, budget: Budget, *, restore: bool = False
+    ) -> Released:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         call = Call()
-        doubtful = b"1" if grant.doubtful else b"0"
-        args = (claim.token.encode(), _ms(keep), doubtful, GRACE_MS, b"0")
-        reply = await self._caller.run(
-            scripts.RELEASE, keys.release[grant.seat], args, budget, call
+        args = (
+            claim.token.encode(),
+            b"%d" % grant.seat,
+            _ms(keep),
+            _flag(grant.doubtful),
+            GRACE_MS,
+            _flag(restore),
         )
+        reply = await self._caller.run(scripts.RELEASE, keys.release, args, budget, call)
         if reply[0] == b"released" or call.doubtful:
             return "released"
         return "taken" if reply[0] == b"taken" else "gone"
 
     async def leave(self, claim: Claim, budget: Budget) -> None:
         await self._leave(claim, budget, b"")
+
+    async def ask_to_step_down(
+        self, election: str, seats: int, seat: int | None, budget: Budget
+    ) -> int:
+        keys = keys_of(self._prefix, election, seats)
+        args = (b"" if seat is None else b"%d" % seat,)
+        reply = await self._caller.run(scripts.STEP_DOWN, keys.step_down, args, budget)
+        return int(reply[1])
+
+    def wall_clock(self) -> int:
+        return round((clock.now() + self._ahead) * 1000)
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
         return (await self._snapshot(election, seats, budget)).state
@@ -238,6 +298,10 @@ def _info(seat: Sequence[Any]) -> LeaderInfo:
         remaining=max(0, int(ttl)) / 1000,
         retained=bool(retained),
     )
+
+
+def _flag(on: bool) -> bytes:  # noqa: FBT001 - its name says it
+    return b"1" if on else b"0"
 
 
 def _ms(duration: float) -> bytes:

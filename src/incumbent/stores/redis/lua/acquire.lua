@@ -20,25 +20,28 @@ if exists and redis.call('ZSCORE', gone_key, token) then
   return {'gone'}
 end
 
-local seat, mine
+local lined = exists or place ~= ''
+local seat, mine, free = nil, nil, lined and {}
 for i = 6, #KEYS do
   local owner = redis.call('HGET', KEYS[i], 'token')
   if owner == token then
     mine = i
-    break
-  elseif not (owner or seat) then
-    seat = i - 6
+  elseif not owner then
+    seat = seat or i - 6
+    if lined then
+      free[#free + 1] = i - 6
+    end
   end
 end
 
 local now = now_us()
 local now_ms = math.floor(now / 1000)
 local root = string.sub(fence_key, 1, -6)
-local line = (exists or place ~= '') and line_of(root, queue_key, KEYS[4], grace, now_ms)
+local line = lined and line_of(root, queue_key, KEYS[4], grace, now_ms)
 
 if mine then
   if place ~= '' then
-    line.without(place, line.free(KEYS, 6))
+    line.without(place, free)
   end
   local has = redis.call('HMGET', KEYS[mine], 'fence', 'since')
   return {'granted', mine - 6, has[1], has[2], prolong(KEYS[mine], lease)}
@@ -52,7 +55,7 @@ if from then
   was = redis.call('GET', tick_key) or ''
   if (tonumber(was) or -1) >= from then
     if place ~= '' then
-      line.without(place, line.free(KEYS, 6))
+      line.without(place, free)
     end
     return {'ran', now_ms}
   end
@@ -67,7 +70,6 @@ if line then
   if place ~= '' then
     arrival = line.stand(place, tonumber(arrival), now, stale)
   end
-  local free = line.free(KEYS, 6)
   seat = line.walk(free, place)
   if place == '' then
     seat = free[1] -- a passer-by takes only what the line leaves
@@ -75,7 +77,7 @@ if line then
 end
 
 if not seat then
-  if stale == 0 then
+  if place ~= '' and stale == 0 then
     line.forget(place)
   end
   local index, ttl = soonest(KEYS, 6, lease)

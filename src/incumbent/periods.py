@@ -1,0 +1,114 @@
+"""Stretches of time in which a job runs at most once: of a length, or between two ticks of cron.
+
+Pure: the time is given, as milliseconds since the epoch by the server's clock.
+"""
+
+from datetime import timedelta, tzinfo
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from incumbent.durations import Duration, seconds
+
+if TYPE_CHECKING:
+    from incumbent.cron import Ticks
+
+SHORTEST: Final = 0.1
+LONGEST: Final = 366 * 86_400.0
+"""Seconds that a period may have."""
+
+
+class Period(NamedTuple):
+    """From `begins`, included, to `ends`, excluded: milliseconds since the epoch."""
+
+    begins: int
+    ends: int
+
+
+class OncePer:
+    """How often something may run: once in each period of the server's clock.
+
+    ::
+
+        OncePer(3600)  # each hour, counted from the epoch
+        OncePer("0 3 * * 1-5", tz="Europe/Berlin")  # from one tick to the next
+        OncePer("*/5 * * * *", retry_failed=True)
+    """
+
+    __slots__ = ("_length", "_ticks", "every", "retry_failed")
+
+    def __init__(
+        self,
+        every: "Duration | str",
+        *,
+        tz: str | tzinfo | None = None,
+        retry_failed: bool = False,
+    ) -> None:
+        """Say how often.
+
+        Args:
+            every: seconds, a `timedelta`, or a cron expression (needs ``incumbent[cron]``).
+            tz: the time zone of a cron expression, by name or as a `tzinfo`. Default: UTC.
+            retry_failed: let the next candidate try in the same period when the action raised. A
+                run whose process died, or whose lease was lost, counts all the same.
+
+        Raises:
+            TypeError, ValueError: an argument is not usable.
+            ImportError: a cron expression, and cronsim is not installed.
+        """
+        if not isinstance(retry_failed, bool):
+            raise TypeError(f"retry_failed must be a bool, not {type(retry_failed).__name__}")
+        self.every: float | str
+        self.retry_failed: bool = retry_failed
+        self._length = 0
+        self._ticks: Ticks | None = None
+        if isinstance(every, str):
+            from incumbent import cron  # noqa: PLC0415 - only who needs it loads it
+
+            self.every, self._ticks = every, cron.Ticks(every, "UTC" if tz is None else tz)
+        elif tz is not None:
+            raise ValueError("tz is for a cron expression; other periods are counted in UTC")
+        else:
+            length = seconds("once_per", every)
+            if not SHORTEST <= length <= LONGEST:
+                raise ValueError(
+                    f"once_per must be from {SHORTEST:g} s to {LONGEST:g} s, not {length:.15g} s"
+                )
+            self.every, self._length = length, round(length * 1000)
+
+    @classmethod
+    def of(cls, every: "Every") -> "OncePer":
+        """`every` as it is, or as a period."""
+        if isinstance(every, OncePer):
+            return every
+        if not isinstance(every, int | float | timedelta | str):
+            raise TypeError(
+                "once_per must be seconds, a timedelta, a cron expression or OncePer, "
+                f"not {type(every).__name__}"
+            )
+        return cls(every)
+
+    def period(self, now: int) -> Period:
+        """The period in which `now` lies."""
+        if self._ticks is None:
+            begins = now - now % self._length
+            return Period(begins, begins + self._length)
+        last, following = self._ticks.around(now // 1000)
+        return Period(1000 * last, 1000 * following)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OncePer) and self._content == other._content
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    def __repr__(self) -> str:
+        zone = "" if self._ticks is None else f", tz={str(self._ticks.zone)!r}"
+        retry = ", retry_failed=True" if self.retry_failed else ""
+        return f"OncePer({self.every!r}{zone}{retry})"
+
+    @property
+    def _content(self) -> tuple[object, ...]:
+        return self.every, self._ticks and str(self._ticks.zone), self.retry_failed
+
+
+Every: TypeAlias = Duration | str | OncePer
+"""How often: seconds, a `timedelta`, a cron expression, or `OncePer` with what else there is."""

@@ -1,0 +1,163 @@
+"""Handing over: a leader that steps down by itself, on request, or because its process ends."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from incumbent import (
+    GroupElector,
+    LeaderElector,
+    LeadershipLost,
+    LeadershipLostError,
+    MemoryStore,
+    current_lease,
+)
+from incumbent.events import TermLost
+from kit.crew import Crew
+from kit.fixtures import MakeClient
+from kit.servers import Server
+from kit.waiting import wait_until
+from promises.scene import Journal, Work, at_most, here, is_held, nothing, quick, token_of
+
+
+async def test_stepping_down_in_the_action_is_where_it_is_cancelled(
+    elector: LeaderElector, journal: Journal
+) -> None:
+    """The await of `step_down` ends in the cancellation, once; what comes after does not run."""
+    after: list[str] = []
+
+    async def act() -> None:
+        try:
+            await here().step_down()
+            after.append("went on")
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.01)  # clean-up is awaited, the lease still there
+            after.append("held" if is_held(here()) else "not held")
+            raise
+
+    assert await elector.attempt("one", act) == LeadershipLost("stepped_down")
+    assert after == ["held"]
+    assert [each.reason for each in journal.of(TermLost)] == ["stepped_down"]
+    assert journal.story() == ["TermStarted", "TermLost", "TermEnded"]
+
+
+async def test_another_task_waits_until_the_seat_is_free(
+    elector: LeaderElector, valkey: Server
+) -> None:
+    """When `step_down` returns there, the clean-up is over and the seat given back."""
+
+    async def cleanup() -> None:
+        assert token_of(valkey, "one") is not None, "still ours"
+        await asyncio.sleep(0.05)
+
+    work = Work(cleanup=cleanup)
+    running = asyncio.create_task(elector.attempt("one", work))
+    await work.began.wait()
+    await work.lease.step_down()
+    assert work.cleaned == 1
+    assert token_of(valkey, "one") is None
+    assert await running == LeadershipLost("stepped_down")
+    await work.lease.step_down()  # once more changes nothing
+
+
+async def test_a_block_that_stepped_down_says_so(elector: LeaderElector) -> None:
+    """`lead()` raises, as after any loss; with ``notify`` the block is only told."""
+    with pytest.raises(LeadershipLostError, match="stepped_down"):
+        async with elector.lead("one") as lease:
+            await lease.step_down()
+    async with elector.using(on_loss="notify").lead("one") as lease:
+        await lease.step_down()
+        assert lease.lost.is_set()
+        assert lease.loss_reason == "stepped_down"
+        assert is_held(lease), "until the block is left"
+
+
+async def test_the_next_in_line_leads_when_one_steps_down(
+    elector: LeaderElector, make_client: MakeClient, valkey: Server
+) -> None:
+    """The one that stepped down comes after those that wait."""
+    order: list[str] = []
+    async with LeaderElector(make_client(valkey), quick()) as other:
+
+        async def lead(who: str) -> None:
+            order.append(who)
+            if len(order) < 4:
+                lease = current_lease()
+                assert lease is not None
+                await wait_until(lambda: valkey.cli("ZCARD", "incumbent:{one}:queue") == 1)
+                await lease.step_down()
+
+        await asyncio.wait_for(
+            asyncio.gather(
+                elector.campaign("one", lead, "a"),
+                other.campaign("one", lead, "b"),
+            ),
+            15,
+        )
+    assert order[:4] in (["a", "b", "a", "b"], ["b", "a", "b", "a"])
+
+
+async def test_a_remote_holder_is_asked(
+    elector: LeaderElector, make_client: MakeClient, valkey: Server
+) -> None:
+    """It learns it with its next renewal, cleans up and releases; nobody else is disturbed."""
+    async with LeaderElector(make_client(valkey), quick(wait_time=10)) as other:
+        work = Work()
+        running = asyncio.create_task(elector.attempt("one", work))
+        await work.began.wait()
+        waiting = asyncio.create_task(other.attempt("one", nothing))
+        assert await other.request_step_down("two") == 0
+        with at_most(elector.options.lease_time / 3):
+            assert await other.request_step_down("one") == 1
+            assert await running == LeadershipLost("stepped_down")
+        assert work.cleaned == 1
+        await waiting
+        # The next term begins without the request.
+        assert await elector.run_if_leader("one", nothing) == "done"
+
+
+@pytest.mark.parametrize("kind", ["valkey", "memory"])
+async def test_one_seat_of_a_group_is_asked(
+    kind: str, valkey: Server, make_client: MakeClient
+) -> None:
+    """By its number; without one, all that are held."""
+    store = MemoryStore() if kind == "memory" else make_client(valkey)
+    async with GroupElector(store, quick(), seats=3) as group:
+        works = [Work() for _ in range(3)]
+        running = []
+        for work in works:
+            running.append(asyncio.create_task(group.attempt("shard", work)))
+            await work.began.wait()
+        assert await group.request_step_down("shard", seat=1) == 1
+        assert await running[1] == LeadershipLost("stepped_down")
+        assert [work.running for work in works] == [1, 0, 1]
+        assert await group.request_step_down("shard") == 2
+        assert await running[0] == await running[2] == LeadershipLost("stepped_down")
+        for wrong in (3, -1, "0"):
+            with pytest.raises(ValueError, match="seat must be from 0 to 2"):
+                await group.request_step_down("shard", seat=wrong)  # type: ignore[arg-type]
+
+
+async def test_a_retained_seat_is_not_asked(elector: LeaderElector) -> None:
+    """Nobody leads on it."""
+    await elector.using(min_hold_time=0.8).run_if_leader("one", nothing)
+    assert await elector.request_step_down("one") == 0
+
+
+async def test_on_sigterm_the_next_one_leads_within_a_second(
+    valkey: Server, tmp_path: Path
+) -> None:
+    """A process with a lease of a minute is told to end: nobody waits for the lease."""
+    plan = {"options": {"lease_time": 60.0}, "hold": (60.0, 60.0)}
+    async with Crew(valkey, tmp_path, size=3, plan=plan) as crew:
+        await crew.all_standing()
+        first = await wait_until(crew.leader, within=10)
+        await wait_until(lambda: valkey.cli("ZCARD", "incumbent:{crew}:queue") == 2, within=10)
+        began = time.monotonic()
+        ending = asyncio.create_task(crew.terminate(first))
+        await wait_until(lambda: crew.leader() not in (None, first), within=10)
+        took = time.monotonic() - began
+        assert await ending == 0
+    assert took < 1.0

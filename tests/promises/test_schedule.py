@@ -1,0 +1,248 @@
+"""`schedule`: once per tick in the whole fleet, whatever an action or a server does."""
+
+import asyncio
+import time
+from collections import Counter
+from contextlib import AsyncExitStack, suppress
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from redis.exceptions import AuthenticationError, ResponseError
+
+from incumbent import LeaderElector, MemoryStore, OncePer
+from incumbent.events import ActionRaised, AttemptDelayed
+from kit.fixtures import MakeClient, MakeProxy
+from kit.servers import Server
+from kit.waiting import wait_until
+from promises.scene import Journal, cancel, here, nothing, quick, seat_key
+
+TICK = 0.5
+
+
+class Book:
+    """Notes in which period each run began, by the server's clock, however late it is written."""
+
+    def __init__(self) -> None:
+        self.runs: list[int] = []
+
+    async def __call__(self) -> None:
+        """The action."""
+        self.runs.append(number(here().acquired_at.timestamp()))
+
+
+def number(instant: float) -> int:
+    """The number of the period in which `instant` lies."""
+    return int(instant // TICK)
+
+
+def ticking(elector: LeaderElector, action: Any, every: Any = TICK) -> "asyncio.Task[Any]":
+    """The schedule, in a task."""
+    return asyncio.create_task(elector.schedule("tick", every=every, action=action))
+
+
+@pytest.mark.parametrize("kind", ["valkey", "memory"])
+async def test_each_tick_is_answered_once_by_the_fleet(
+    kind: str, valkey: Server, make_client: MakeClient
+) -> None:
+    """Four replicas, one run per tick, none left out; the first is that of the next tick."""
+    async with AsyncExitStack() as stack:
+        memory = MemoryStore()
+        electors = [
+            await stack.enter_async_context(
+                LeaderElector(memory if kind == "memory" else make_client(valkey), quick())
+            )
+            for _ in range(4)
+        ]
+        book, first = Book(), number(time.time())
+        tasks = [ticking(each, book) for each in electors]
+        await wait_until(lambda: len(book.runs) >= 5, within=15)
+        for task in tasks:
+            await cancel(task)
+    assert book.runs[0] > first
+    assert book.runs == list(range(book.runs[0], book.runs[0] + len(book.runs)))
+
+
+async def test_it_survives_what_actions_do(valkey: Server, make_client: MakeClient) -> None:
+    """An error, a timeout of the action's own, and a cancellation from within are told, no more."""
+    journal, runs = Journal(), Counter[str]()
+
+    async def act() -> None:
+        kind = ("error", "timeout", "cancelled", "fine")[min(runs.total(), 3)]
+        runs[kind] += 1
+        if kind == "error":
+            raise ValueError("mine")
+        if kind == "timeout":
+            async with asyncio.timeout(0.01):
+                await asyncio.sleep(5)
+        if kind == "cancelled":
+            inner = asyncio.ensure_future(asyncio.sleep(5))
+            inner.cancel()
+            await inner
+
+    async with LeaderElector(make_client(valkey), quick(), hooks=[journal]) as elector:
+        task = ticking(elector, act)
+        await wait_until(lambda: runs["fine"] >= 2, within=15)
+        assert not task.done()
+        await cancel(task)
+    assert [type(each.error) for each in journal.of(ActionRaised)] == [
+        ValueError,
+        TimeoutError,
+        RuntimeError,
+    ]
+
+
+async def test_the_callers_cancellation_ends_it(valkey: Server, make_client: MakeClient) -> None:
+    """While it sleeps and while the action runs: never swallowed, the seat given back."""
+    began = asyncio.Event()
+
+    async def act() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    async with LeaderElector(make_client(valkey), quick()) as elector:
+        task = ticking(elector, act)
+        await asyncio.sleep(0)
+        await cancel(task)
+        assert task.cancelled()
+        task = ticking(elector, act)
+        await began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert valkey.cli("EXISTS", seat_key("tick")) == 0
+
+
+async def test_a_long_run_makes_the_ticks_in_between_fall_out(
+    valkey: Server, make_client: MakeClient
+) -> None:
+    """No two runs at once, no backlog: after a run of two periods the present one is answered."""
+    running = most = 0
+    starts: list[int] = []
+
+    async def act() -> None:
+        nonlocal running, most
+        starts.append(number(here().acquired_at.timestamp()))
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(2.2 * TICK)
+        running -= 1
+
+    async with (
+        LeaderElector(make_client(valkey), quick()) as one,
+        LeaderElector(make_client(valkey), quick()) as two,
+    ):
+        tasks = [ticking(one, act), ticking(two, act)]
+        await wait_until(lambda: len(starts) >= 4, within=20)
+        for task in tasks:
+            await cancel(task)
+    assert most == 1
+    steps = [later - earlier for earlier, later in pairwise(starts)]
+    assert all(2 <= step <= 3 for step in steps), starts
+
+
+async def test_an_outage_is_survived(
+    valkey: Server, make_client: MakeClient, make_proxy: MakeProxy
+) -> None:
+    """Ticks without a server are told as delayed; afterwards it goes on by itself."""
+    proxy = await make_proxy(valkey)
+    journal = Journal()
+    client = make_client(proxy)
+    options = quick(request_timeout=0.3)
+    async with LeaderElector(client, options, hooks=[journal]) as elector:
+        book = Book()
+        task = ticking(elector, book)
+        await wait_until(lambda: book.runs, within=10)
+        proxy.cut(refuse=True)
+        await journal.has(AttemptDelayed, 2)
+        before = len(book.runs)
+        await proxy.restore()
+        await wait_until(lambda: len(book.runs) > before + 1, within=10)
+        await cancel(task)
+    assert len(set(book.runs)) == len(book.runs)
+
+
+async def test_what_will_not_pass_ends_it(valkey: Server, make_client: MakeClient) -> None:
+    """A key of a wrong type is an error of the program, and comes out."""
+    valkey.cli("SET", "incumbent:{tick}:fence", "no number", "PX", 60_000)
+    async with LeaderElector(make_client(valkey), quick(), hooks=[]) as elector:
+        with pytest.raises((ResponseError, AuthenticationError)):
+            await asyncio.wait_for(ticking(elector, nothing), 10)
+
+
+async def test_a_clock_that_is_ahead_misses_no_tick(
+    valkey: Server, make_client: MakeClient
+) -> None:
+    """The first question is asked too early; then the server's clock is known."""
+    async with LeaderElector(make_client(valkey), quick()) as elector:
+        store: Any = elector._office.store
+        store._ahead += 0.6 * TICK
+        book = Book()
+        task = ticking(elector, book)
+        await wait_until(lambda: len(book.runs) >= 5, within=15)
+        await cancel(task)
+    assert book.runs == list(range(book.runs[0], book.runs[0] + len(book.runs)))
+
+
+async def test_case_84_no_minimum_hold_stands_in_the_way(
+    valkey: Server, make_client: MakeClient
+) -> None:
+    """A minimum hold is a matter of the election: the default of none lets every tick run."""
+    for hold, fewest in ((0.0, 4), (0.8, 1)):
+        options = quick(min_hold_time=hold, lease_time=1.2)
+        async with LeaderElector(make_client(valkey), options) as elector:
+            runs: list[float] = []
+
+            async def act(runs: list[float] = runs) -> None:
+                runs.append(time.monotonic())
+
+            with suppress(TimeoutError):
+                await asyncio.wait_for(
+                    elector.schedule(f"hold-{hold}", every=TICK, action=act), 6 * TICK
+                )
+        assert fewest <= len(runs) <= 6
+        gaps = [later - earlier for earlier, later in pairwise(runs)]
+        assert all(gap >= hold - 0.05 for gap in gaps)
+
+
+@pytest.mark.parametrize(
+    ("every", "action", "error"),
+    [
+        (0, nothing, ValueError),
+        ("nonsense", nothing, ValueError),
+        ([], nothing, TypeError),
+        (60, "no function", TypeError),
+    ],
+)
+async def test_bad_input_is_refused_before_any_io(every: Any, action: Any, error: type) -> None:
+    """Nothing is awaited for a wrong period, action or name."""
+    elector = LeaderElector(MemoryStore(), hooks=[])
+    with pytest.raises(error):
+        await elector.schedule("tick", every=every, action=action)
+    with pytest.raises(ValueError, match="blank"):
+        await elector.schedule(" ", every=60, action=nothing)
+
+
+async def test_a_failed_run_is_retried_within_its_tick(
+    valkey: Server, make_client: MakeClient
+) -> None:
+    """With `retry_failed`, a replica whose own tick is open still takes it over."""
+    runs = Counter[str]()
+
+    async def fail() -> None:
+        runs["failed"] += 1
+        await asyncio.sleep(0.05)  # so that the other one stands in line
+        raise ValueError("no")
+
+    async def work() -> None:
+        runs["fine"] += 1
+
+    every = OncePer(TICK, retry_failed=True)
+    async with (
+        LeaderElector(make_client(valkey), quick(), hooks=[]) as bad,
+        LeaderElector(make_client(valkey), quick(), hooks=[]) as good,
+    ):
+        tasks = [ticking(bad, fail, every), ticking(good, work, every)]
+        await wait_until(lambda: runs["failed"] >= 2 and runs["fine"] >= 4, within=20)
+        for task in tasks:
+            await cancel(task)

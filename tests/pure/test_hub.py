@@ -137,6 +137,7 @@ async def test_each_confirmation_makes_it_look_again(source: Source) -> None:
     source.gate.set()
     assert await fences(mailbox, 1) == [7]
     assert len(source.asked) == 3
+    assert source.distrusts == 0
 
 
 async def test_who_comes_while_a_look_is_under_way_gets_one_of_their_own(source: Source) -> None:

@@ -9,7 +9,7 @@ import time
 from bisect import insort
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from incumbent import clock
 from incumbent.results import LeaderInfo, LeaderState
@@ -26,9 +26,11 @@ from incumbent.stores.base import (
     instant,
 )
 from incumbent.stores.bell import Bell
-from incumbent.stores.board import SeatFreed, SeatRetained, SeatTaken, Snapshot
-from incumbent.stores.local import LocalWatching
+from incumbent.stores.board import Message, SeatFreed, SeatRetained, SeatTaken, Snapshot
 from incumbent.stores.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from incumbent.stores.local import LocalWatching
 
 GRACE: Final = 1.0
 """Seconds for which a seat is kept for the one whose turn it is."""
@@ -81,7 +83,7 @@ class MemoryStore:
         self._lines: dict[str, list[_Place]] = {}
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._arrivals = count(1)
-        self._watching = LocalWatching(self._snapshot)
+        self._watching: LocalWatching | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._seats)} seats>"
@@ -109,7 +111,7 @@ class MemoryStore:
         if due is not None:
             self._leave_line(mine)
             seat = self._sit(claim, due, now)
-            self._watching.heard(claim.election, _told(due, seat, claim.lease_time))
+            self._tell(claim.election, _told(due, seat, claim.lease_time))
             return self._grant(due, seat, now)
         if last:
             self._leave_line(mine)
@@ -149,10 +151,10 @@ class MemoryStore:
             held.token = None
             held.ends_at = min(held.ends_at, now + keep)
             left = _left(held, now)
-            self._watching.heard(claim.election, SeatRetained(grant.seat, held.fence, left))
+            self._tell(claim.election, SeatRetained(grant.seat, held.fence, left))
         else:
             del self._seats[claim.election, grant.seat]
-            self._watching.heard(claim.election, SeatFreed(grant.seat, held.fence))
+            self._tell(claim.election, SeatFreed(grant.seat, held.fence))
         self._look(claim.election)
         return "released"
 
@@ -161,7 +163,7 @@ class MemoryStore:
             if seat.token == claim.token:
                 self._restore(claim.election, seat)
                 del self._seats[claim.election, number]
-                self._watching.heard(claim.election, SeatFreed(number, seat.fence))
+                self._tell(claim.election, SeatFreed(number, seat.fence))
         self._look(claim.election)
 
     async def ask_to_step_down(
@@ -190,6 +192,10 @@ class MemoryStore:
         )
 
     async def watch(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
+        if self._watching is None:
+            from incumbent.stores.local import LocalWatching  # noqa: PLC0415 - few will watch
+
+            self._watching = LocalWatching(self._snapshot)
         self._watching.join(election, seats, budget, mailbox)
 
     def passing(self, error: Exception) -> bool:
@@ -197,7 +203,12 @@ class MemoryStore:
 
     async def aclose(self) -> None:
         """End who watches. The leases live as long as the store."""
-        await self._watching.aclose()
+        if self._watching is not None:
+            await self._watching.aclose()
+
+    def _tell(self, election: str, message: Message) -> None:
+        if self._watching is not None:
+            self._watching.heard(election, message)
 
     async def _snapshot(self, election: str, seats: int) -> Snapshot:
         state = await self.state(election, seats, Budget(0, 0))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis, RedisCluster
@@ -36,8 +36,10 @@ from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import keys_of
 from incumbent.stores.redis.line import ServerPlace
 from incumbent.stores.redis.lines import GRACE_MS, Lines
-from incumbent.stores.redis.watching import Watching
 from incumbent.stores.redis.wire import Reply
+
+if TYPE_CHECKING:
+    from incumbent.stores.redis.watching import Watching
 
 MOST_CLOCKS: Final = 3
 """How often a claim is sent because the server's clock said another period."""
@@ -200,6 +202,8 @@ class RedisStore:
     async def watch(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
         lines = await self._lines_here()
         if self._watching is None or not self._watching.hubs.at_home:
+            from incumbent.stores.redis.watching import Watching  # noqa: PLC0415 - few will watch
+
             self._watching = Watching(lines.inbox, self._prefix, self._snapshot)
         self._watching.hubs.join(election, seats, budget, mailbox)
 

@@ -149,8 +149,10 @@ class Line:
         return answer
 
     def state(self, size: int = 1) -> list[Any]:
-        """How many wait, and who has the seats."""
-        answer: list[Any] = self.run("state", [self.key("queue"), *self.seats(size)])
+        """How many wait, the last fence, and who has the seats."""
+        answer: list[Any] = self.run(
+            "state", [self.key("fence"), self.key("queue"), *self.seats(size)]
+        )
         return answer
 
     def step_down(self, size: int = 1, seat: str | int = "") -> list[Any]:
@@ -197,7 +199,7 @@ class Line:
 
     def holders(self, size: int = 1) -> dict[int, str]:
         """Seat and leader."""
-        return {seat[0]: seat[1] for seat in self.state(size)[1:]}
+        return {seat[0]: seat[1] for seat in self.state(size)[2:]}
 
     def content(self) -> dict[str, Any]:
         """What the election's keys hold."""

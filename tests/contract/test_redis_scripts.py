@@ -304,7 +304,7 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
         run("extend", [fence, seats[0]], "b", 30000),
         run("extend", [fence, seats[1]], "b", 30000),
         run("step_down", seats, ""),
-        run("state", [queue, *seats]),
+        run("state", [fence, queue, *seats]),
         run("release", [*line, *seats], "b", 0, 0, 0, 1000, 0),
         run("release", [*line, *seats], "a", 0, 0, 0, 1000, 1),
         run("release", [*line, *seats], "a", 0, 0, 0, 1000, 0),
@@ -315,9 +315,9 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
     for name, answer in heard:
         header = parse(TEXTS[name])
         if name == "state":
-            (listed,) = re.findall(r"^\{waiting, \{([\w, ]+)\}, \.\.\.\}$", header.returns)
-            assert answer[0] == 1
-            assert [len(seat) for seat in answer[1:]] == [len(listed.split(", "))]
+            (listed,) = re.findall(r"^\{waiting, fence, \{([\w, ]+)\}, \.\.\.\}$", header.returns)
+            assert answer[:2] == [1, server.cli("GET", fence)]
+            assert [len(seat) for seat in answer[2:]] == [len(listed.split(", "))]
         elif name == "touch":
             assert len(answer) == len(header.returns.split(", "))
         else:

@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_chec
 
 from incumbent.periods import OncePer
 from incumbent.results import LeaderInfo, LeaderState
+from incumbent.stores.mailbox import Mailbox
 
 LONGEST_GRACE: Final = 1.0
 """Seconds; see `grace_of`."""
@@ -174,6 +175,15 @@ class Store(Protocol):
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
         """Who has the seats now."""
+        ...
+
+    async def watch(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
+        """Fill `mailbox`, until it is ended: with the present state, then one for each change.
+
+        Returns at once. No change between the first state and the others is lost; what happened
+        while the server was out of reach is told as far as it can still be seen. `budget` is that
+        of one look at the server; an error that will not pass ends the mailbox.
+        """
         ...
 
     def passing(self, error: Exception) -> bool:

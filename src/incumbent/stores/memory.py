@@ -9,6 +9,7 @@ import time
 from bisect import insort
 from dataclasses import dataclass, field
 from itertools import count
+from typing import TYPE_CHECKING
 
 from incumbent import clock
 from incumbent.results import LeaderInfo, LeaderState
@@ -26,6 +27,11 @@ from incumbent.stores.base import (
     instant,
 )
 from incumbent.stores.bell import Bell
+from incumbent.stores.board import Message, SeatFreed, SeatRetained, SeatTaken, Snapshot
+from incumbent.stores.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from incumbent.stores.local import LocalWatching
 
 
 @dataclass(slots=True)
@@ -76,6 +82,7 @@ class MemoryStore:
         self._lines: dict[str, list[_Place]] = {}
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._arrivals = count(1)
+        self._watching: LocalWatching | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._seats)} seats>"
@@ -102,7 +109,9 @@ class MemoryStore:
             due = left[0]
         if due is not None:
             self._leave_line(mine)
-            return self._grant(due, self._sit(claim, due, now), now)
+            seat = self._sit(claim, due, now)
+            self._tell(claim.election, _told(due, seat, claim.lease_time))
+            return self._grant(due, seat, now)
         if last:
             self._leave_line(mine)
         self._set_alarm(claim.election, now)
@@ -142,8 +151,11 @@ class MemoryStore:
         if keep > 0:
             held.token = None
             held.ends_at = min(held.ends_at, now + keep)
+            left = _left(held, now)
+            self._tell(claim.election, SeatRetained(grant.seat, held.fence, left))
         else:
             del self._seats[claim.election, grant.seat]
+            self._tell(claim.election, SeatFreed(grant.seat, held.fence))
         self._look(claim.election)
         return "released"
 
@@ -152,6 +164,7 @@ class MemoryStore:
             if seat.token == claim.token:
                 self._restore(claim.election, seat)
                 del self._seats[claim.election, number]
+                self._tell(claim.election, SeatFreed(number, seat.fence))
         self._look(claim.election)
 
     async def ask_to_step_down(
@@ -179,11 +192,28 @@ class MemoryStore:
             waiting=len(self._lines.get(election, ())),
         )
 
+    async def watch(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
+        if self._watching is None:
+            from incumbent.stores.local import LocalWatching  # noqa: PLC0415 - few will watch
+
+            self._watching = LocalWatching(self._snapshot)
+        self._watching.join(election, seats, budget, mailbox)
+
     def passing(self, error: Exception) -> bool:
         return False
 
     async def aclose(self) -> None:
-        """Nothing to give back: the leases live as long as the store."""
+        """End who watches. The leases live as long as the store."""
+        if self._watching is not None:
+            await self._watching.aclose()
+
+    def _tell(self, election: str, message: Message) -> None:
+        if self._watching is not None:
+            self._watching.heard(election, message)
+
+    async def _snapshot(self, election: str, seats: int) -> Snapshot:
+        state = await self.state(election, seats, Budget(0, 0))
+        return Snapshot(state, self._fences.get(election, 0))
 
     def forget(self, place: _Place) -> None:
         """Take `place` out of its line; what was due to it goes to the next."""
@@ -322,6 +352,10 @@ class MemoryStore:
             remaining=_left(seat, now),
             retained=seat.token is None,
         )
+
+
+def _told(number: int, seat: _Seat, ttl: float) -> SeatTaken:
+    return SeatTaken(number, seat.fence, instant(seat.since_ms), ttl, seat.leader_id)
 
 
 def _left(seat: _Seat, now: float) -> float:

@@ -41,6 +41,6 @@ def keys_of(prefix: str, election: str, seats: int) -> Keys:
         release=everything,
         leave=everything,
         touch=PackedKeys.of(fence, queue, alive, *numbered),
-        state=PackedKeys.of(queue, *numbered),
+        state=PackedKeys.of(fence, queue, *numbered),
         step_down=PackedKeys.of(*numbered),
     )

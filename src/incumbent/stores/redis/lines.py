@@ -52,6 +52,11 @@ class Lines:
         """Whether this is the event loop and the process that it was made in."""
         return self._pid == os.getpid() and self._loop is asyncio.get_running_loop()
 
+    @property
+    def inbox(self) -> Inbox:
+        """What this process listens by."""
+        return self._inbox
+
     async def stand(self, claim: Claim, within: float) -> ServerPlace:
         """A place for `claim`, as soon as it is known whether calls will be heard."""
         line = self._lines.get(claim.election)

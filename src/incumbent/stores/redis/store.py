@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis, RedisCluster
@@ -30,6 +30,8 @@ from incumbent.stores.base import (
     grace_of,
     instant,
 )
+from incumbent.stores.board import Snapshot
+from incumbent.stores.mailbox import Mailbox
 from incumbent.stores.redis import faults, scripts
 from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import keys_of
@@ -37,6 +39,9 @@ from incumbent.stores.redis.lines import Lines
 from incumbent.stores.redis.place import ServerPlace
 from incumbent.stores.redis.scripts import ms
 from incumbent.stores.redis.wire import Reply
+
+if TYPE_CHECKING:
+    from incumbent.stores.redis.watching import Watching
 
 MOST_CLOCKS: Final = 3
 """How often a claim is sent because the server's clock said another period."""
@@ -53,6 +58,7 @@ class RedisStore:
         self._prefix = prefix
         self._caller = Caller(client)
         self._lines: Lines | None = None
+        self._watching: Watching | None = None
         self._ahead = time.time() - clock.now()
         """Seconds by which the server's clock is ahead of ours, as far as is known."""
 
@@ -152,14 +158,7 @@ class RedisStore:
         return Busy(_info(reply[1:7]) if int(reply[1]) >= 0 else None, spent=call.doubtful)
 
     async def stand(self, claim: Claim, budget: Budget) -> Place:
-        pool = await self._caller.pool()
-        lines = self._lines
-        if lines is None or not lines.at_home:
-            old, self._lines = lines, Lines(self._caller, self._prefix, pool)
-            lines = self._lines
-            if old is not None:
-                await old.forsake()
-        return await lines.stand(claim, min(budget))
+        return await (await self._lines_here()).stand(claim, min(budget))
 
     async def extend(
         self, claim: Claim, seat: int, duration: float, budget: Budget
@@ -205,20 +204,43 @@ class RedisStore:
         return round((clock.now() + self._ahead) * 1000)
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
-        keys = keys_of(self._prefix, election, seats)
-        reply = await self._caller.run(scripts.STATE, keys.state, (), budget)
-        return LeaderState(election, tuple(_info(seat) for seat in reply[1:]), int(reply[0]))
+        return (await self._snapshot(election, seats, budget)).state
+
+    async def watch(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
+        lines = await self._lines_here()
+        if self._watching is None or not self._watching.hubs.at_home:
+            from incumbent.stores.redis.watching import Watching  # noqa: PLC0415 - few will watch
+
+            self._watching = Watching(lines.inbox, self._prefix, self._snapshot)
+        self._watching.hubs.join(election, seats, budget, mailbox)
 
     def passing(self, error: Exception) -> bool:
         return faults.passing(error)
 
     async def aclose(self) -> None:
-        lines = self._lines
+        lines, watching = self._lines, self._watching
         try:
+            if watching is not None and watching.hubs.at_home:
+                await watching.hubs.aclose()
             if lines is not None:
                 await (lines.aclose() if lines.at_home else lines.forsake())
         finally:
             await self._caller.aclose()
+
+    async def _lines_here(self) -> Lines:
+        """The lines of this event loop and this process."""
+        old, pool = self._lines, await self._caller.pool()
+        if self._lines is None or not self._lines.at_home:
+            self._lines = Lines(self._caller, self._prefix, pool)
+            if old is not None:
+                await old.forsake()
+        return self._lines
+
+    async def _snapshot(self, election: str, seats: int, budget: Budget) -> Snapshot:
+        keys = keys_of(self._prefix, election, seats)
+        waiting, fence, *taken = await self._caller.run(scripts.STATE, keys.state, (), budget)
+        leaders = tuple(_info(seat) for seat in taken)
+        return Snapshot(LeaderState(election, leaders, int(waiting)), int(fence))
 
     async def _leave(self, claim: Claim, budget: Budget, place: bytes) -> None:
         keys = keys_of(self._prefix, claim.election, claim.seats)

@@ -100,7 +100,6 @@ class Line:
         """When a seat may be free, by the server's latest word."""
         self._linger: asyncio.TimerHandle | None = None
         self._touching = False
-        self._nudged = False
         self._failures = 0
         self._probes = 0
         self._probe_heard = 0
@@ -181,7 +180,6 @@ class Line:
             else:
                 self._desk.start_leave(self, rest)
         elif word == b"nudge":
-            self._nudged = self._touching  # whose answer may be older than this
             self._touch_within(0)
         elif word == b"probe":
             self._probe_heard = int(rest)
@@ -202,7 +200,7 @@ class Line:
         )
         if oldest is None:
             return  # the first refusal sets the timer
-        self._touching, self._nudged = True, False
+        self._touching = True
         self._probes += 1
         try:
             answer = await self._desk.ask_touch(self, oldest, self._probes)
@@ -213,7 +211,7 @@ class Line:
             self._learn(oldest, answer)
         finally:
             self._touching = False
-            self._touch_within(0 if self._nudged else self.period)
+            self._touch_within(self.period)
 
     def _learn(self, oldest: ServerPlace, answer: Touch) -> None:
         if not self._hearing:
@@ -261,7 +259,7 @@ class Line:
 
     def _start_touch(self) -> None:
         self._timer = None
-        if not self._touching:
+        if not self._touching:  # else what is due stays due, and the touch's end sets the timer
             self._desk.start_touch(self)
 
     def _stop_timers(self) -> None:

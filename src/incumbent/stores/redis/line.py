@@ -8,7 +8,6 @@ was dropped, an inbox that has gone deaf.
 import asyncio
 import math
 import random
-from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from redis import exceptions as redis_errors
@@ -92,7 +91,8 @@ class Line:
         self._desk = desk
         self._places: dict[bytes, ServerPlace] = {}
         self._hearing = False
-        self._settled = asyncio.Event()
+        self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when it is known whether calls are heard."""
         self._timer: asyncio.TimerHandle | None = None
         self._touch_at = math.inf
         """When a touch is due, by the loop's clock, whatever is known of seats."""
@@ -118,7 +118,7 @@ class Line:
         self._places[place.name] = place
         self.seats = max(self.seats, place.seats)
         self.period = min(self.period, lease_time / 3)
-        if self._settled.is_set() and not self._hearing:
+        if self._settled.done() and not self._hearing:
             self._touch_within(random.uniform(*SILENT))
 
     def remove(self, place: ServerPlace) -> None:
@@ -135,9 +135,7 @@ class Line:
 
     async def settled(self, within: float) -> None:
         """Wait until it is known whether calls are heard."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self._settled.wait()
+        await asyncio.wait((self._settled,), timeout=within)
 
     def expect(self, soonest: float) -> None:
         """A seat may be free in so many seconds: the server's latest word, and no earlier one."""
@@ -161,14 +159,18 @@ class Line:
         self._hearing = True
         self._probes_unheard = self._probes
         self._stop_timers()  # each answer to those who ask sets them anew
-        self._settled.set()
+        self._settle()
         self._call_all()
 
     def deaf(self) -> None:
         """From now on, time has to do it."""
         self._hearing = False
-        self._settled.set()
+        self._settle()
         self._touch_within(random.uniform(*SILENT))
+
+    def _settle(self) -> None:
+        if not self._settled.done():
+            self._settled.set_result(None)
 
     def heard(self, message: bytes) -> None:
         """A word from a script."""

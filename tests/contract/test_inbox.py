@@ -237,6 +237,22 @@ async def test_without_the_right_to_listen_it_says_so(
     await inbox.aclose()
 
 
+async def test_a_channel_that_is_refused_leaves_a_clean_pool(
+    own_server: Server, make_client: MakeClient
+) -> None:
+    """The connection has subscribed to another by then: it goes back as one that has not."""
+    own_server.cli("ACL", "SETUSER", "half", "on", ">p", "~*", "+@all", "resetchannels", "&kit:a")
+    client = make_client(own_server, username="half", password="p", protocol=2)
+    inbox, ear = Inbox(client.connection_pool), Ear()
+    inbox.open(b"kit:a", ear)
+    await ear.has("listening")
+    inbox.open(b"kit:b", Ear())
+    await ear.has("listening", "deaf")
+    await wait_until(lambda: in_use(client.connection_pool) == 0)
+    assert await client.echo("x") == b"x"
+    await inbox.aclose()
+
+
 async def test_a_pool_without_a_connection_makes_it_deaf(
     valkey: Server, make_client: MakeClient
 ) -> None:

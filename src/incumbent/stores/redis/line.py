@@ -8,7 +8,6 @@ was dropped, an inbox that has gone deaf.
 import asyncio
 import math
 import random
-from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from redis import exceptions as redis_errors
@@ -94,7 +93,8 @@ class Line:
         self._desk = desk
         self._places: dict[bytes, ServerPlace] = {}
         self._hearing = False
-        self._settled = asyncio.Event()
+        self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when it is known whether calls are heard."""
         self._timer: asyncio.TimerHandle | None = None
         self._touch_at = math.inf
         """When a touch is due, by the loop's clock, whatever is known of seats."""
@@ -102,7 +102,6 @@ class Line:
         """When a seat may be free, by the server's latest word."""
         self._linger: asyncio.TimerHandle | None = None
         self._touching = False
-        self._nudged = False
         self._failures = 0
         self._probes = 0
         self._probe_heard = 0
@@ -123,6 +122,7 @@ class Line:
         self.period = min(self.period, lease_time / 3)
         self.grace = min(self.grace, grace_of(lease_time))
         if self._settled.is_set() and not self._hearing:
+        if self._settled.done() and not self._hearing:
             self._touch_within(random.uniform(*SILENT))
 
     def remove(self, place: ServerPlace) -> None:
@@ -139,9 +139,7 @@ class Line:
 
     async def settled(self, within: float) -> None:
         """Wait until it is known whether calls are heard."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self._settled.wait()
+        await asyncio.wait((self._settled,), timeout=within)
 
     def expect(self, soonest: float) -> None:
         """A seat may be free in so many seconds: the server's latest word, and no earlier one."""
@@ -165,14 +163,18 @@ class Line:
         self._hearing = True
         self._probes_unheard = self._probes
         self._stop_timers()  # each answer to those who ask sets them anew
-        self._settled.set()
+        self._settle()
         self._call_all()
 
     def deaf(self) -> None:
         """From now on, time has to do it."""
         self._hearing = False
-        self._settled.set()
+        self._settle()
         self._touch_within(random.uniform(*SILENT))
+
+    def _settle(self) -> None:
+        if not self._settled.done():
+            self._settled.set_result(None)
 
     def heard(self, message: bytes) -> None:
         """A word from a script."""
@@ -184,7 +186,6 @@ class Line:
             else:
                 self._desk.start_leave(self, rest)
         elif word == b"nudge":
-            self._nudged = self._touching  # whose answer may be older than this
             self._touch_within(0)
         elif word == b"probe":
             self._probe_heard = int(rest)
@@ -205,7 +206,7 @@ class Line:
         )
         if oldest is None:
             return  # the first refusal sets the timer
-        self._touching, self._nudged = True, False
+        self._touching = True
         self._probes += 1
         try:
             answer = await self._desk.ask_touch(self, oldest, self._probes)
@@ -216,7 +217,7 @@ class Line:
             self._learn(oldest, answer)
         finally:
             self._touching = False
-            self._touch_within(0 if self._nudged else self.period)
+            self._touch_within(self.period)
 
     def _learn(self, oldest: ServerPlace, answer: Touch) -> None:
         if not self._hearing:
@@ -264,7 +265,7 @@ class Line:
 
     def _start_touch(self) -> None:
         self._timer = None
-        if not self._touching:
+        if not self._touching:  # else what is due stays due, and the touch's end sets the timer
             self._desk.start_touch(self)
 
     def _stop_timers(self) -> None:

@@ -472,7 +472,7 @@ async def raise_inside(elector: LeaderElector) -> None:
             raise ZeroDivisionError
 
 
-async def be_cancelled(elector: LeaderElector) -> None:
+async def be_cancelled(elector: LeaderElector) -> "asyncio.Task[None]":
     async def look() -> None:
         async for _ in elector.watch("job"):
             pass
@@ -482,6 +482,7 @@ async def be_cancelled(elector: LeaderElector) -> None:
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
+    return task  # which keeps its traceback, and all that is in it
 
 
 async def run_out_of_time(elector: LeaderElector) -> None:
@@ -516,9 +517,10 @@ async def test_who_leaves_leaves_nothing(
     try:
         result = way(a)
         assert asyncio.iscoroutine(result)
-        await result
+        kept = await result
         await wait_until(lambda: heard_by(valkey) == 0, what="no subscription")
         await wait_until(lambda: not watching(), what="no task")
+        del kept
     finally:
         gc.enable()
 

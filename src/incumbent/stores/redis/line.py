@@ -121,7 +121,6 @@ class Line:
         self.seats = max(self.seats, place.seats)
         self.period = min(self.period, lease_time / 3)
         self.grace = min(self.grace, grace_of(lease_time))
-        if self._settled.is_set() and not self._hearing:
         if self._settled.done() and not self._hearing:
             self._touch_within(random.uniform(*SILENT))
 

@@ -22,6 +22,14 @@ class Counts:
     candidates: int
     other_keys: int
     """In the same database."""
+    queue_rounds: int
+    hand_overs: int
+    """In one process, in one round."""
+    slow_hand_overs: int
+    """The same for locks that poll."""
+    waiters: int
+    gone_after: float
+    """Seconds after which seats expire whose holders are gone; processes start meanwhile."""
 
 
 FULL = Counts(
@@ -36,6 +44,11 @@ FULL = Counts(
     candidate_rounds=100,
     candidates=1000,
     other_keys=100_000,
+    queue_rounds=5,
+    hand_overs=300,
+    slow_hand_overs=40,
+    waiters=1000,
+    gone_after=5.0,
 )
 
 # As many renewals per second as above, by fewer leases with a shorter time.
@@ -51,6 +64,11 @@ QUICK = Counts(
     candidate_rounds=30,
     candidates=1000,
     other_keys=10_000,
+    queue_rounds=2,
+    hand_overs=100,
+    slow_hand_overs=15,
+    waiters=1000,
+    gone_after=4.0,
 )
 
 SMOKE = Counts(
@@ -65,4 +83,9 @@ SMOKE = Counts(
     candidate_rounds=2,
     candidates=20,
     other_keys=100,
+    queue_rounds=1,
+    hand_overs=6,
+    slow_hand_overs=4,
+    waiters=10,
+    gone_after=4.0,
 )

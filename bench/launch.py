@@ -1,4 +1,4 @@
-"""Get the environment that `scripts/demo` uses as well, and run the benchmark in it.
+"""Get an environment that has the rivals as well, and run the benchmark in it.
 
 Standard library only: runs before anything is installed.
 """
@@ -17,7 +17,7 @@ import bootstrap  # noqa: E402 # found by the line above
 def main() -> None:
     """Become the benchmark; only a failed set-up ends here."""
     try:
-        env, lock = bootstrap.prepare("demo")
+        env, lock = bootstrap.prepare("bench")
     except subprocess.CalledProcessError as error:
         sys.exit(f"set-up failed (pip exited with {error.returncode}); the next run tries again")
     os.set_inheritable(lock.fileno(), True)  # the environment is in use until we end

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compile the store's Lua scripts as Redis would: Lua 5.1, the prelude in front of each.
+"""Compile the store's Lua scripts as Redis would: Lua 5.1, with what they share in front of each.
 
 Says where a script does not compile (`file:line: message`) and exits with 1, like `luac -p`.
 Needs `lupa`. Another folder can be named as the only argument.
@@ -12,31 +12,30 @@ from pathlib import Path
 from lupa import lua51
 
 FOLDER = Path(__file__).resolve().parent.parent / "src/incumbent/stores/redis/lua"
-PRELUDE = "prelude.lua"
+SHARED = ("prelude.lua", "line.lua")
+"""What begins other scripts, in this order."""
 
 
-def problem(source: str) -> tuple[int, str] | None:
-    """Return line and message of the first syntax error in `source`, or None."""
+def problem(shared: str, path: Path) -> str | None:
+    """Return the first syntax error of the script at `path` behind what is shared, or None."""
     try:
-        lua51.LuaRuntime().compile(source)
+        lua51.LuaRuntime().compile(shared + path.read_text("utf-8"))
     except lua51.LuaSyntaxError as error:
         found = re.search(r":(\d+): (.*)", str(error), re.DOTALL)
-        return (int(found[1]), found[2]) if found else (0, str(error))
+        line, message = (int(found[1]), found[2]) if found else (0, str(error))
+        return f"{path}:{max(line - shared.count(chr(10)), 0)}: {message}"
     return None
 
 
 def check(folder: Path) -> list[str]:
     """Return one line per script in `folder` that does not compile."""
-    prelude = folder / PRELUDE
-    shared = prelude.read_text("utf-8") + "\n" if prelude.exists() else ""
-    if found := problem(shared):
-        return [f"{prelude}:{found[0]}: {found[1]}"]  # each script would only repeat it
-    complaints: list[str] = []
-    for path in sorted(folder.glob("*.lua")):
-        if path != prelude and (found := problem(shared + path.read_text("utf-8"))):
-            line = max(found[0] - shared.count("\n"), 0)
-            complaints.append(f"{path}:{line}: {found[1]}")
-    return complaints
+    shared = ""
+    for path in [folder / name for name in SHARED if (folder / name).exists()]:
+        if found := problem(shared, path):
+            return [found]  # each script would only repeat it
+        shared += path.read_text("utf-8") + "\n"
+    scripts = [path for path in sorted(folder.glob("*.lua")) if path.name not in SHARED]
+    return [found for path in scripts if (found := problem(shared, path))]
 
 
 def main() -> int:

@@ -140,11 +140,13 @@ def test_a_chaos_run_ends_with_its_verdict(
             terms=(term,), overlaps=(), fence_violations=(), stray_work=(), take_overs=(0.25,),
             longest_idle=0.2,
         ),
-        register=RegisterReport(accepted=9, late=1, stale=()),
+        registers=(RegisterReport(accepted=9, late=1, stale=()),),
     )  # fmt: skip
     broken = {
         "two holders": replace(fine, report=replace(fine.report, overlaps=("two holders",))),
-        "older fence": replace(fine, register=replace(fine.register, stale=("older fence",))),
+        "older fence": replace(
+            fine, registers=(replace(fine.registers[0], stale=("older fence",)),)
+        ),
         "idle": replace(fine, report=replace(fine.report, longest_idle=1.4)),
         "elections        0": replace(fine, report=replace(fine.report, terms=())),
     }
@@ -162,6 +164,19 @@ def test_a_chaos_run_ends_with_its_verdict(
         said = capsys.readouterr().out
         assert word in said
         assert said.endswith("BROKEN\n" if code else "sound\n")
+
+
+async def test_p1_a_group_of_three_has_never_a_fourth_holder(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    """Ten processes under kills, freezes and a bad network: three seats, and no seat lost."""
+    outcome = await chaos.run(
+        start_server(aof=True), tmp_path, seconds=8, seed=3, lease_time=1.2, size=10, seats=3
+    )
+    print(outcome)
+    outcome.assert_sound()
+    assert outcome.sound
+    assert {term.seat for term in outcome.report.terms} == {0, 1, 2}
 
 
 async def test_ten_seconds_of_chaos(start_server: StartServer, tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ METHODS = [
     "state",
     "try_lead",
     "using",
+    "watch",
 ]
 TOKEN = "7be1c0de" * 4
 

@@ -163,7 +163,7 @@ class Stage:
         if lines is None:
             return 0
         assert not [place for line in lines._lines.values() for place in line._places]
-        assert not lines._tasks
+        assert all(task.done() for task in lines._tasks)
         return int(lines._inbox._reader is not None)
 
     async def _only_the_inbox_runs(self) -> bool:

@@ -151,7 +151,8 @@ class _Watched(AnyCoroutine):
 
 
 def _new_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> "asyncio.Task[Any]":
-    stepped = _running.get()
+    # A task with a context of its own goes on for others as well: it is not on the run's behalf.
+    stepped = _running.get() if options.get("context") is None else None
     watched = work if stepped is None else _Watched(stepped, work)
     return asyncio.Task(watched, loop=loop, **options)
 

@@ -68,7 +68,7 @@ def _keys(header: Header, code: str) -> list[str]:
             found.append(f"KEYS[{number}] ({header.keys[number - 1]}) is listed and not used")
     loops = re.findall(r"for (\w+) = (\d+), #KEYS do", code)
     computed = set(re.findall(r"KEYS\[([a-z][\w.]*)\]", code))
-    # Functions of the prelude that loop are given all keys and where to begin.
+    # Shared functions that loop are given all keys and where to begin.
     passed = re.findall(r"\w\(KEYS, (\d+)", code)
     if not header.many:
         if loops or computed or passed or "#KEYS" in code:

@@ -124,10 +124,8 @@ class Line:
         restore: bool = False,
     ) -> str:
         """Give a seat back."""
-        mine = self.key(f"seat:{seat}")
-        keys = [*map(self.key, LINE), mine, *self.seats(who.size)]
         flags = int(doubtful), self.grace, int(restore)
-        (answer,) = self.run("release", keys, who.token, keep, *flags)
+        (answer,) = self.run("release", self.keys(who.size), who.token, seat, keep, *flags)
         return str(answer)
 
     def leave(self, who: Waiter, *, full: bool = False) -> None:
@@ -151,8 +149,10 @@ class Line:
         return answer
 
     def state(self, size: int = 1) -> list[Any]:
-        """How many wait, and who has the seats."""
-        answer: list[Any] = self.run("state", [self.key("queue"), *self.seats(size)])
+        """How many wait, the last fence, and who has the seats."""
+        answer: list[Any] = self.run(
+            "state", [self.key("fence"), self.key("queue"), *self.seats(size)]
+        )
         return answer
 
     def step_down(self, size: int = 1, seat: str | int = "") -> list[Any]:
@@ -194,11 +194,12 @@ class Line:
 
     def overdue(self, name: str) -> None:
         """A deadline is over now."""
-        assert self.server.cli("ZADD", self.key("alive"), "XX", "CH", 1, name) == 1
+        assert name in self.alive()
+        self.server.cli("ZADD", self.key("alive"), "XX", 1, name)
 
     def holders(self, size: int = 1) -> dict[int, str]:
         """Seat and leader."""
-        return {seat[0]: seat[1] for seat in self.state(size)[1:]}
+        return {seat[0]: seat[1] for seat in self.state(size)[2:]}
 
     def content(self) -> dict[str, Any]:
         """What the election's keys hold."""

@@ -7,9 +7,11 @@ import pytest
 from redis import exceptions as redis_errors
 
 from incumbent import clock
+from incumbent.stores.base import LONGEST_GRACE as GRACE
 from incumbent.stores.base import Budget
 from incumbent.stores.redis import line as lines
-from incumbent.stores.redis.line import GRACE, LONGEST_PERIOD, SILENT, Line, ServerPlace, Touch
+from incumbent.stores.redis.line import LONGEST_PERIOD, SILENT, Line, Touch
+from incumbent.stores.redis.place import ServerPlace
 from kit.waiting import wait_until
 
 LEASE = 12.0
@@ -207,6 +209,18 @@ async def test_a_touch_comes_when_a_lease_ends(told_by: str) -> None:
     await scene.end()
 
 
+async def test_the_latest_word_of_a_seat_counts() -> None:
+    """A seat that was about to be free is taken again: there is nothing to look at before that."""
+    scene = Scene()
+    place = scene.stand()
+    await scene.touched()
+    scene.ask(place, soonest=0.5)
+    assert scene.due_in() < 1
+    scene.ask(place, soonest=3.0)
+    assert 3.0 - NOW < scene.due_in() <= 3.0 + lines.A_LITTLE_LATER[1]
+    await scene.end()
+
+
 async def test_a_touch_comes_after_the_grace_of_a_free_seat() -> None:
     """It is kept for somebody who was woken, and may never come."""
     scene = Scene()
@@ -247,6 +261,7 @@ async def test_a_nudge_makes_it_look_at_once() -> None:
     scene.stand()
     await scene.touched()
     scene.line.heard(b"nudge")
+    assert scene.due_in() <= 0
     await scene.touched(2)
     await scene.end()
 
@@ -258,9 +273,10 @@ async def test_a_nudge_during_a_touch_makes_it_look_once_more() -> None:
     scene.desk.hold.clear()
     await wait_until(lambda: scene.desk.touches)
     scene.line.heard(b"nudge")
-    await asyncio.sleep(0)
+    await asyncio.sleep(NOW)
+    assert len(scene.desk.touches) == 1, "one touch at a time"
     scene.desk.hold.set()
-    await scene.touched(2)
+    await wait_until(lambda: len(scene.desk.touches) == 2, within=1)
     await scene.end()
 
 
@@ -335,6 +351,8 @@ async def test_the_last_to_go_ends_the_line_a_little_later(
     monkeypatch.setattr(lines, "LINGER", NOW)
     scene = Scene()
     scene.stand().close()
+    await asyncio.sleep(NOW / 5)
+    assert "dismiss" not in scene.desk.calls
     place = scene.stand()
     await asyncio.sleep(2 * NOW)
     assert "dismiss" not in scene.desk.calls

@@ -136,7 +136,10 @@ OPS = st.one_of(
         st.integers(0, SLOTS - 1),
     ),
     st.tuples(st.just("expire"), st.integers(0, SEATS - 1)),
+    st.tuples(st.just("outage"), st.integers(1, SEATS)),
 )
+CROWDED = [("ask", slot) for slot in (2, 5, 1, 0, 4)]
+"""How it begins: the seats are taken, and two stand in line."""
 
 
 @dataclass
@@ -158,9 +161,10 @@ class Pair:
 
     def step(self, name: str, number: int) -> None:
         """Do one thing to both; they must answer the same."""
-        if name == "expire":
-            if self.model.holders.pop(number, None):
-                self.line.expire(number)
+        if name in {"expire", "outage"}:
+            for seat in [number] if name == "expire" else range(number):
+                if self.model.holders.pop(seat, None):
+                    self.line.expire(seat)
             return
         who = self.who(number)
         held = who in self.model.holders.values()
@@ -241,7 +245,7 @@ def test_the_line_is_as_its_model_says(
     crowd = inboxes.setdefault(server.url, Processes(Line(server)))
     pair = Pair(crowd.line, crowd)
     crowd.told()
-    for name, number in ops:
+    for name, number in CROWDED + ops:
         pair.step(name, number)
         probes = {"touch": ["probe 1"]}.get(name)
         if probes and pair.who(number).process != "dead":

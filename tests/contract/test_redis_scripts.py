@@ -16,11 +16,12 @@ from incumbent.stores.redis.keys import keys_of
 from kit.servers import Server
 
 FOLDER = files("incumbent.stores.redis") / "lua"
-PRELUDE = (FOLDER / "prelude.lua").read_text("utf-8")
+PARTS = ("prelude", "gone", "line", "candidates")
+SHARED = {name: (FOLDER / f"{name}.lua").read_text("utf-8") for name in PARTS}
 TEXTS = {
     entry.name.removesuffix(".lua"): entry.read_text("utf-8")
     for entry in FOLDER.iterdir()
-    if entry.name.endswith(".lua") and entry.name != "prelude.lua"
+    if entry.name.endswith(".lua") and entry.name.removesuffix(".lua") not in SHARED
 }
 NAMES = sorted(TEXTS)
 OF_CANDIDATES = {"enrol", "result", "snapshot", "withdraw"}
@@ -30,6 +31,9 @@ NO_TIMES = {
     *("token", "leader", "doubtful", "place", "process", "probe", "restore", "seat"),
     *("node", "strategy", "metadata", "deed"),
 }
+WITH_LINE = {"acquire", "leave", "release", "touch"}
+WITH_GONE = {"leave", "release", "result", "withdraw"}
+WITH_RECORDS = {"enrol", "result", "withdraw"}
 LINE = ("fence", "gone", "queue", "alive", "tick")
 
 
@@ -42,7 +46,10 @@ def test_each_file_is_one_script() -> None:
     of_seats = ["acquire", "extend", "leave", "release", "state", "step_down", "touch"]
     assert sorted([*of_seats, *OF_CANDIDATES]) == NAMES
     for name, script in SCRIPTS.items():
-        assert script.text.decode() == PRELUDE + TEXTS[name]
+        shared = SHARED["prelude"] + SHARED["gone"] * (name in WITH_GONE)
+        shared += SHARED["line"] * (name in WITH_LINE)
+        shared += SHARED["candidates"] * (name in WITH_RECORDS)
+        assert script.text.decode() == shared + TEXTS[name]
         assert script.sha.decode() == hashlib.sha1(script.text).hexdigest()
 
 
@@ -52,10 +59,11 @@ def test_a_script_does_what_its_header_says(name: str) -> None:
     assert complaints(TEXTS[name]) == []
 
 
-def test_the_prelude_runs_no_command_by_itself() -> None:
+@pytest.mark.parametrize("name", SHARED)
+def test_what_is_shared_runs_no_command_by_itself(name: str) -> None:
     """It only defines: what it would do at once, every script would do."""
     outside, depth = [], 0
-    for line in PRELUDE.splitlines():
+    for line in SHARED[name].splitlines():
         if line.startswith("local function"):
             depth += 1
         if depth == 0:
@@ -64,8 +72,8 @@ def test_the_prelude_runs_no_command_by_itself() -> None:
             depth -= 1
     assert depth == 0
     assert "redis.call" not in "\n".join(outside)
-    assert "KEYS" not in PRELUDE
-    assert "ARGV" not in PRELUDE
+    assert "KEYS" not in SHARED[name]
+    assert "ARGV" not in SHARED[name]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -203,24 +211,24 @@ def test_keys_are_packed_in_the_order_of_the_header(name: str) -> None:
     assert keys.root == b"incumbent:{job}:"
     for seat in range(3):
         packed = getattr(keys, name)
-        if name in {"extend", "release"}:
+        if name == "extend":
             packed = packed[seat]
         number, *names = re.findall(rb"\$\d+\r\n(.*?)\r\n", packed.packed)
         expected: list[str] = []
         for word in parse(TEXTS[name]).keys:
             all_seats = [f"seat:{other}" for other in range(3)]
-            own = {"seat+": all_seats, "seat": [f"seat:{seat}"], "mine": [f"seat:{seat}"]}
+            own = {"seat+": all_seats, "seat": [f"seat:{seat}"]}
             expected += own.get(word, [word])
         assert [name.decode() for name in names] == [key("job", word) for word in expected]
         assert (int(number), packed.parts) == (len(names), len(names) + 1)
 
 
 def test_keys_of_many_seats_take_little_room() -> None:
-    """A release names all seats: its keys are not kept for each of a thousand seats."""
+    """Scripts that name all seats share one list of them, also that of a thousand."""
     tracemalloc.start()
     try:
         keys = keys_of("incumbent", "large", 1024)
-        assert keys.release[1023].parts == 1 + 6 + 1024
+        assert keys.release.parts == 1 + 5 + 1024
         assert tracemalloc.get_traced_memory()[0] < 1_000_000
     finally:
         tracemalloc.stop()
@@ -234,7 +242,7 @@ def check_keys(run: Run, election: str, seats: int) -> None:
     for name in header.keys:
         if name == "seat+":
             expected += [f"{root}seat:{number}" for number in range(seats)]
-        elif name in {"seat", "mine"}:
+        elif name == "seat":
             assert run.keys[len(expected)].startswith(f"{root}seat:")
             expected.append(run.keys[len(expected)])
         else:
@@ -267,8 +275,8 @@ async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench
     meant: list[tuple[str, dict[str, str]]] = [
         ("acquire", {"lease_ms": "12345"}),
         ("extend", {"duration_ms": "23456"}),
-        ("release", {"keep_ms": "1500", "doubtful": "0", "restore": "0"}),
-        ("release", {"keep_ms": "0", "doubtful": "1", "restore": "0"}),
+        ("release", {"seat": "0", "keep_ms": "1500", "doubtful": "0", "restore": "0"}),
+        ("release", {"seat": "0", "keep_ms": "0", "doubtful": "1", "restore": "0"}),
         ("leave", {"place": ""}),
         ("state", {}),
     ]
@@ -308,10 +316,10 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
         run("extend", [fence, seats[0]], "b", 30000),
         run("extend", [fence, seats[1]], "b", 30000),
         run("step_down", seats, ""),
-        run("state", [queue, *seats]),
-        run("release", [*line, seats[0], *seats], "b", 0, 0, 1000, 0),
-        run("release", [*line, seats[0], *seats], "a", 0, 0, 1000, 1),
-        run("release", [*line, seats[0], *seats], "a", 0, 0, 1000, 0),
+        run("state", [fence, queue, *seats]),
+        run("release", [*line, *seats], "b", 0, 0, 0, 1000, 0),
+        run("release", [*line, *seats], "a", 0, 0, 0, 1000, 1),
+        run("release", [*line, *seats], "a", 0, 0, 0, 1000, 0),
         run("leave", [*line, *seats], "a", "", 1000),
         acquire("a"),
     ]
@@ -319,9 +327,9 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
     for name, answer in heard:
         header = parse(TEXTS[name])
         if name == "state":
-            (listed,) = re.findall(r"^\{waiting, \{([\w, ]+)\}, \.\.\.\}$", header.returns)
-            assert answer[0] == 1
-            assert [len(seat) for seat in answer[1:]] == [len(listed.split(", "))]
+            (listed,) = re.findall(r"^\{waiting, fence, \{([\w, ]+)\}, \.\.\.\}$", header.returns)
+            assert answer[:2] == [1, server.cli("GET", fence)]
+            assert [len(seat) for seat in answer[2:]] == [len(listed.split(", "))]
         elif name == "touch":
             assert len(answer) == len(header.returns.split(", "))
         else:

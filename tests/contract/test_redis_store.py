@@ -9,13 +9,16 @@ import pytest
 import redis
 import redis.asyncio
 import redis.asyncio.cluster
+from redis import exceptions as redis_errors
 from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff
 
-from contract.bench import BUDGET, Bench, claim, key, keys_of
+from contract.bench import BUDGET, LEASE, Bench, claim, key, keys_of
 from incumbent import clock
-from incumbent.stores.base import Budget, Busy, Extended, Grant
+from incumbent.stores.base import LONGEST_GRACE as GRACE
+from incumbent.stores.base import Budget, Busy, Extended, Grant, Place
 from incumbent.stores.redis import RedisStore
+from incumbent.stores.redis.place import ServerPlace
 from kit.fixtures import MakeClient
 from kit.leftovers import connections
 from kit.proxy import Proxy
@@ -279,3 +282,142 @@ async def test_a_cluster_client_is_refused_clearly() -> None:
     with pytest.raises(TypeError, match="RedisCluster"):
         RedisStore(cluster, "incumbent")  # type: ignore[arg-type] # the mistake is the test
     await cluster.aclose()
+
+
+# -- standing in line ------------------------------------------------------------------------
+
+
+def in_line(server: Server) -> list[str]:
+    """The places of the line, in order."""
+    found: list[str] = server.cli("ZRANGE", key("job", "queue"), 0, -1)
+    return found
+
+
+async def stand(store: RedisStore, who: str, *, lease_time: float = LEASE) -> Place:
+    """Stand in line, behind somebody who leads."""
+    wanted = claim("job", who, lease_time=lease_time)
+    place = await store.stand(wanted, BUDGET)
+    assert isinstance(await store.acquire(wanted, BUDGET, place), Busy)
+    return place
+
+
+def name_of(place: Place) -> str:
+    """How the server knows it."""
+    assert isinstance(place, ServerPlace)
+    return place.name.decode()
+
+
+async def test_who_was_dropped_by_mistake_gets_its_place_back(
+    valkey: Server, make_client: MakeClient
+) -> None:
+    """It asks again with the arrival that it was told, and is before those who came later."""
+    store, other = (RedisStore(make_client(valkey), "incumbent") for _ in range(2))
+    await store.acquire(claim("job", "a"), BUDGET)
+    first = await stand(store, "b", lease_time=0.9)
+    second = await stand(other, "c")
+    valkey.cli("ZREM", key("job", "queue"), name_of(first))
+    until = clock.now() + 5
+    await first.called(until)
+    assert clock.now() < until, "a touch finds out that it is not in line"
+    assert isinstance(await store.acquire(claim("job", "b"), BUDGET, first), Busy)
+    assert in_line(valkey) == [name_of(first), name_of(second)]
+    for place in (first, second):
+        await place.leave(BUDGET)
+    for each in (store, other):
+        await each.aclose()
+
+
+async def test_p5_a_refusal_that_had_to_be_repeated_spends_the_claim(
+    proxy: Proxy, valkey: Server, make_client: MakeClient
+) -> None:
+    """A copy may arrive when the seat is free: it must find the claim given up, the place not."""
+    store = RedisStore(make_client(proxy), "incumbent")
+    await store.acquire(claim("job", "a"), BUDGET)
+    place = await stand(store, "b")
+    before = in_line(valkey)
+    proxy.drop_replies(1, "EVALSHA", cut=True)
+    answer = await store.acquire(claim("job", "b"), BUDGET, place)
+    assert isinstance(answer, Busy)
+    assert answer.spent
+    assert in_line(valkey) == before
+    await place.called(clock.now() + 60)  # at once: a copy may have taken the seat meanwhile
+    with pytest.raises(redis_errors.ResponseError, match="given up"):
+        await store.acquire(claim("job", "b"), BUDGET, place)
+    assert isinstance(await store.acquire(claim("job", "b2"), BUDGET, place), Busy)
+    await place.leave(BUDGET)
+    assert in_line(valkey) == []
+    await store.aclose()
+
+
+async def test_a_request_in_line_that_fails_leaves_the_line(
+    proxy: Proxy, valkey: Server, make_client: MakeClient
+) -> None:
+    """Nothing of it is left, and who is next is not held up; used again, it has its old rank."""
+    store = RedisStore(make_client(proxy), "incumbent")
+    other = RedisStore(make_client(valkey), "incumbent")
+    await store.acquire(claim("job", "a"), BUDGET)
+    first, second = await stand(store, "b"), await stand(other, "c")
+    names = [name_of(first), name_of(second)]
+    assert in_line(valkey) == names
+    proxy.drop_replies(1, "EVALSHA")
+    with pytest.raises(redis_errors.TimeoutError):
+        await store.acquire(claim("job", "b"), Budget(0.8, 0.6), first)
+    await wait_until(lambda: in_line(valkey) == names[1:])
+    assert isinstance(await store.acquire(claim("job", "b2"), BUDGET, first), Busy)
+    assert in_line(valkey) == names
+    for place in (first, second):
+        await place.leave(BUDGET)
+    for each in (store, other):
+        await each.aclose()
+
+
+async def test_p11_a_closed_store_goes_on_waiting_without_an_inbox(
+    valkey: Server, make_client: MakeClient
+) -> None:
+    """Whoever stands in line when it is closed is served by looking, and nothing is left open."""
+    client = make_client(valkey)
+    store, other = (RedisStore(each, "incumbent") for each in (client, make_client(valkey)))
+    grant = await other.acquire(claim("job", "a"), BUDGET)
+    assert isinstance(grant, Grant)
+    place = await stand(store, "b")
+    await store.aclose()
+    late = await store.stand(claim("job", "c"), BUDGET)
+    await other.release(claim("job", "a"), grant, 0, BUDGET)
+    until = clock.now() + 5
+    await place.called(until)
+    assert clock.now() < until
+    assert isinstance(await store.acquire(claim("job", "b"), BUDGET, place), Grant)
+    late.close()
+    await store.leave(claim("job", "b"), BUDGET)
+    await wait_until(lambda: len(client.connection_pool._in_use_connections) == 0)
+    await other.aclose()
+
+
+async def test_a_line_that_is_over_is_unsubscribed(valkey: Server, make_client: MakeClient) -> None:
+    """A little later, so that who comes back at once need not subscribe again."""
+    store = RedisStore(make_client(valkey), "incumbent")
+    await store.acquire(claim("job", "a"), BUDGET)
+    place = await stand(store, "b")
+    (channel,) = valkey.cli("PUBSUB", "CHANNELS", "incumbent:*")
+    assert channel.startswith(key("job", "inbox:"))
+    await place.leave(BUDGET)
+    assert valkey.cli("PUBSUB", "CHANNELS", "incumbent:*") == [channel]
+    await wait_until(lambda: valkey.cli("PUBSUB", "CHANNELS", "incumbent:*") == [])
+    await store.aclose()
+
+
+async def test_a_wake_up_for_a_place_that_is_gone_goes_to_the_next(
+    valkey: Server, make_client: MakeClient
+) -> None:
+    """Long before the grace of who was woken is over."""
+    store = RedisStore(make_client(valkey), "incumbent")
+    grant = await store.acquire(claim("job", "a"), BUDGET)
+    assert isinstance(grant, Grant)
+    first, second = await stand(store, "b"), await stand(store, "c")
+    first.close()
+    await store.release(claim("job", "a"), grant, 0, BUDGET)
+    began = clock.now()
+    await second.called(began + 5)
+    assert clock.now() - began < GRACE / 2
+    assert isinstance(await store.acquire(claim("job", "c"), BUDGET, second), Grant)
+    await store.aclose()

@@ -9,6 +9,7 @@ import pytest
 
 from contract.bench import BUDGET, LEASE, Bench, claim, holder_of
 from incumbent import clock
+from incumbent.stores.base import LONGEST_GRACE as GRACE
 from incumbent.stores.base import Busy, Extended, Grant, Place, Ran, Store
 from incumbent.stores.memory import MemoryStore
 from kit.waiting import wait_until
@@ -565,9 +566,9 @@ class Waiter:
         assert isinstance(grant, Grant), grant
         return grant
 
-    async def called(self) -> None:
+    async def called(self, within: float = NEAR) -> None:
         """Wait until it is called, and not for long."""
-        until = clock.now() + NEAR
+        until = clock.now() + within
         await self.place.called(until)
         assert clock.now() < until, f"{self.claim} was not called"
 
@@ -640,6 +641,7 @@ async def test_who_leaves_is_not_waited_for(bench: Bench) -> None:
     await free(bench, grant)
     await third.called()
     await third.leave()
+    await fourth.called(within=GRACE / 2)
     await fourth.take()
     await second.leave()
     assert await waiting(bench) == 0
@@ -652,6 +654,24 @@ async def test_a_place_may_be_forgotten_without_a_word(bench: Bench) -> None:
     first.place.close()
     await free(bench, grant)
     await second.take()
+
+
+async def test_a_wake_up_is_not_renewed_by_others_who_ask(bench: Bench) -> None:
+    """Who was called and does not come loses its turn, however many come and ask meanwhile.
+
+    A server takes it that the whole process is gone: there, a newcomer may be the first to profit.
+    """
+    grant = await bench.elect(claim("job", "a"))
+    first, second = await line_of(bench, "bc")
+    await free(bench, grant)
+    await first.called()
+    began = clock.now()
+    while not await second.is_called():
+        assert clock.now() - began < GRACE + NEAR
+        if isinstance(await bench.store.acquire(claim("job", "d"), BUDGET), Grant):
+            break
+    for waiter in (first, second):
+        await waiter.leave()
 
 
 async def test_the_last_request_takes_a_seat_or_leaves(bench: Bench) -> None:

@@ -132,7 +132,39 @@ def leading(url: str) -> Facts:
     return asyncio.run(parent())
 
 
-SCENARIOS = {each.__name__: each for each in (preloaded, used, leading)}
+def waiting(url: str) -> Facts:
+    """The parent stands in line when it forks; the child stands in the same line."""
+    client = redis.asyncio.Redis.from_url(url)
+    elector = LeaderElector(client, OPTIONS).using(wait_time=20)
+
+    async def lead() -> Facts:
+        async with elector.lead("one") as lease:
+            return {"led": True, "fence": lease.fence}
+
+    async def child() -> Facts:
+        facts = await lead()
+        await elector.aclose()
+        return facts
+
+    async def parent() -> Facts:
+        other = LeaderElector(redis.asyncio.Redis.from_url(url), OPTIONS)
+        async with other.lead("one"):
+            mine = asyncio.create_task(lead())
+            await wait_until(lambda: waits(1))
+            forked = fork(lambda: asyncio.run(child()))
+            await wait_until(lambda: waits(2))
+        facts = {"parent": await mine, "child": await ended(*forked)}
+        await elector.aclose()
+        await other.aclose()
+        return facts
+
+    async def waits(count: int) -> bool:
+        return (await elector.state("one")).waiting == count
+
+    return asyncio.run(parent())
+
+
+SCENARIOS = {each.__name__: each for each in (preloaded, used, leading, waiting)}
 
 if __name__ == "__main__":
     print(json.dumps(SCENARIOS[sys.argv[1]](sys.argv[2])))

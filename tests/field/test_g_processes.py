@@ -86,6 +86,14 @@ def test_case_75_a_child_never_touches_its_parent_s_lease(valkey: Server) -> Non
     assert all_keys(valkey) == {fence_key("one"), fence_key("free")}
 
 
+def test_case_75_who_stands_in_line_may_fork(valkey: Server) -> None:
+    """The child has an inbox of its own and stands behind its parent: each is woken in its turn."""
+    facts = forked("waiting", valkey)
+    assert facts["child"].get("led"), facts
+    assert facts["parent"]["fence"] < facts["child"]["fence"]
+    assert all_keys(valkey) == {fence_key("one")}
+
+
 async def test_case_79_sigterm_frees_the_seat_at_once(own_server: Server, tmp_path: Path) -> None:
     """A lease of a minute, SIGTERM to the leader, one stands by: hand-over in under a second."""
     plan = {"options": {"lease_time": 60}, "hold": (60, 60)}

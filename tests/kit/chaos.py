@@ -1,6 +1,7 @@
 """A chaos run from the command line: ``python -m kit.chaos --seconds 60 --seed 7``.
 
-Four processes contend for one leader on a real server while a storm of faults goes over them.
+Processes contend for one leader, or for the seats of a group, on a real server while a storm of
+faults goes over them.
 Prints what happened and what was proven; ends with 1 when a promise was broken.
 """
 
@@ -36,8 +37,14 @@ class Outcome:
     lease_time: float
     faults: Counter[str]
     report: Report
-    register: RegisterReport
     candidate_ttl: float = 0.0
+    registers: tuple[RegisterReport, ...]
+    """By seat."""
+
+    @property
+    def stale(self) -> tuple[str, ...]:
+        """Writes that no honest holder sends."""
+        return tuple(write for register in self.registers for write in register.stale)
 
     @property
     def max_idle(self) -> float:
@@ -48,23 +55,30 @@ class Outcome:
     def sound(self) -> bool:
         """Whether all promises were kept, and there was something to keep them in."""
         idle = self.report.longest_idle > self.max_idle
-        bad = self.report.violations or self.register.stale or idle
-        return not bad and bool(self.report.terms) and self.register.accepted > 0
+        bad = self.report.violations or self.stale or idle
+        used = all(register.accepted for register in self.registers)
+        return not bad and bool(self.report.terms) and used
 
     def assert_sound(self) -> None:
         """AssertionError with all that was found."""
         self.report.assert_sound(max_idle=self.max_idle)
-        self.register.assert_sound()
+        for register in self.registers:
+            register.assert_sound()
 
     def __str__(self) -> str:
-        report, log = self.report, self.register
+        report = self.report
+        accepted, late = (
+            sum(log.accepted for log in self.registers),
+            sum(log.late for log in self.registers),
+        )
         rows = {
             "elections": str(len(report.terms)),
             "faults": f"{self.faults.total()}: {_counts(self.faults)}",
             "overlaps": str(len(report.overlaps)),
             "fence violations": str(len(report.fence_violations)),
             "stray work": str(len(report.stray_work)),
-            "register writes": f"{log.accepted} accepted, {log.late} late, {len(log.stale)} stale",
+            "seats": str(len(self.registers)),
+            "register writes": f"{accepted} accepted, {late} late, {len(self.stale)} stale",
             "take-over": ", ".join(
                 f"{name} {_ms(report.take_over(share))}"
                 for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
@@ -74,7 +88,7 @@ class Outcome:
         lines = [
             f"{self.seconds:g} s, seed {self.seed}, lease time {self.lease_time:g} s",
             *(f"  {name:<17}{value}" for name, value in rows.items()),
-            *(f"! {finding}" for finding in (*report.violations, *log.stale)[:SHOWN]),
+            *(f"! {finding}" for finding in (*report.violations, *self.stale)[:SHOWN]),
             *([f"! idle: {report.idle_detail}"] if report.longest_idle > self.max_idle else []),
             "sound" if self.sound else "BROKEN",
         ]
@@ -90,6 +104,7 @@ async def run(
     lease_time: float = 0.8,
     size: int = 4,
     candidate_ttl: float = 0.0,
+    seats: int = 1,
 ) -> Outcome:
     """One storm over one crew; all its processes have ended when it returns.
 
@@ -97,7 +112,7 @@ async def run(
 
     The server must have `aof=True`: it is killed as well, and P1 asks that the data survive.
     """
-    plan: dict[str, Any] = {"hold": (0.05, 2 * lease_time)}
+    plan: dict[str, Any] = {"hold": (0.05, 2 * lease_time), "seats": seats}
     plan |= {"options": {"lease_time": lease_time}, "client": {"socket_timeout": lease_time}}
     plan |= {"candidate_ttl": candidate_ttl, "jitter": float(size)} if candidate_ttl else {}
     # Who was out of reach too long stands again with its next heartbeat.
@@ -116,7 +131,7 @@ async def run(
         lease_time=lease_time,
         faults=faults,
         report=check(crew.records(), until=until, settle=settle),
-        register=check_register(crew.register()),
+        registers=tuple(check_register(crew.register(seat)) for seat in range(seats)),
         candidate_ttl=candidate_ttl,
     )
 
@@ -140,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--candidate-ttl", type=float, default=0.0, help="seconds: the best candidate leads"
     )
+    parser.add_argument("--seats", type=int, default=1, help="leaders at once (default: 1)")
     parser.add_argument("--server", choices=KINDS, default=KINDS[0], help="kind of server")
     parser.add_argument("--keep", type=Path, help="a folder for the records and logs")
     given = parser.parse_args(arguments)
@@ -157,6 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 lease_time=given.lease_time,
                 size=given.processes,
                 candidate_ttl=given.candidate_ttl,
+                seats=given.seats,
             )
         )
     print(outcome)

@@ -20,12 +20,12 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 import redis.asyncio
 
-from incumbent import LeaderElector, LeaderOptions, Lease, StrategicElector, current_lease
+from incumbent import GroupElector, LeaderOptions, Lease, StrategicElector, current_lease
 from incumbent.strategy import LeastLoaded, Sticky
 from kit import register
 from kit.records import Kind, Record, Recorder, now
 
-AnyElector: TypeAlias = LeaderElector | StrategicElector
+AnyElector: TypeAlias = GroupElector | StrategicElector
 
 WORK_EVERY = 0.005
 REGISTER_WITHIN = 1.0
@@ -40,6 +40,7 @@ class Plan:
     register_url: str  # of the register, straight
     records: str  # the file for its records
     election: str
+    seats: int = 1
     prefix: str = "incumbent"
     options: dict[str, Any] = field(default_factory=dict)  # of LeaderOptions
     client: dict[str, Any] = field(default_factory=dict)  # of redis.asyncio.Redis.from_url
@@ -152,14 +153,18 @@ class Contender:
             return
         # In a task of its own: redis-py on Python 3.11 may swallow a cancellation that was meant
         # for the action, and here it is the library that is on trial.
-        self.writing = asyncio.create_task(self._send(lease.fence, sent))
+        self.writing = asyncio.create_task(self._send(lease, sent))
         await asyncio.wait({self.writing})
 
-    async def _send(self, fence: int, sent: int) -> None:
+    async def _send(self, lease: Lease, sent: int) -> None:
         with contextlib.suppress(redis.RedisError, TimeoutError):  # the server may be the victim
             async with asyncio.timeout(REGISTER_WITHIN):
                 await register.write(
-                    self.register, self.plan.election, fence, self.plan.process, sent
+                    self.register,
+                    register.of_seat(self.plan.election, lease.seat),
+                    lease.fence,
+                    self.plan.process,
+                    sent,
                 )
 
     def _write(
@@ -193,7 +198,9 @@ async def contend(plan: Plan) -> None:
 def _elector(client: "redis.asyncio.Redis", plan: Plan) -> AnyElector:
     options = LeaderOptions(**plan.options)
     if not plan.candidate_ttl:
-        return LeaderElector(client, options, prefix=plan.prefix, leader_id=plan.process)
+        return GroupElector(
+            client, options, seats=plan.seats, prefix=plan.prefix, leader_id=plan.process
+        )
     return StrategicElector(
         client,
         options,

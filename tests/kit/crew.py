@@ -187,9 +187,9 @@ class Crew:
         """All that was written down so far, by the contenders and by the crew."""
         return read_records(self.folder)
 
-    def register(self) -> list[register.Write]:
-        """The register's log."""
-        return register.read(self.server, self.election)
+    def register(self, seat: int = 0) -> list[register.Write]:
+        """The register's log of one seat."""
+        return register.read(self.server, register.of_seat(self.election, seat))
 
     async def all_standing(self, within: float = 20.0) -> None:
         """Wait until each member has begun to stand, in its present life."""

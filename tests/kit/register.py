@@ -48,6 +48,11 @@ class Asks(Protocol):
         ...
 
 
+def of_seat(election: str, seat: int) -> str:
+    """The name of a seat's register: each has its own, and the first has the election's name."""
+    return f"{election}:{seat}" if seat else election
+
+
 def keys(election: str) -> tuple[str, str]:
     """The log and the highest fence; both in one slot of a cluster."""
     return f"kit:register:{{{election}}}", f"kit:register:{{{election}}}:highest"

@@ -121,7 +121,7 @@ def test_p4_a_minimum_hold_in_the_lease_s_last_millisecond_leaves_a_ttl(server: 
         while time.perf_counter() < until:
             pass
         (answer,) = server.cli(
-            "EVAL", scripts.RELEASE.text, 7, *line, key, key, "mine", 500, 0, 1000, 0
+            "EVAL", scripts.RELEASE.text, 6, *line, key, "mine", 0, 500, 0, 1000, 0
         )
         answers.add(answer)
         assert server.cli("PTTL", key) != -1, f"left for ever after {turn} turns"

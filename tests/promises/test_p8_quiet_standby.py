@@ -36,11 +36,13 @@ class Crowd:
         self._go_on = asyncio.Semaphore(0)
 
     async def stand(self, server: Server | None = None) -> None:
-        """All stand in line, in the order of their numbers."""
+        """All stand in line, one after another, in the order of their numbers."""
         for number in range(self._size):
             self.tasks.append(asyncio.create_task(self._wait(number)))
-        if server is not None:
-            await wait_until(lambda: len(in_line(server, "one")) == self._size, within=20)
+            if server is None:
+                await asyncio.sleep(0)
+            else:
+                await wait_until(lambda: len(in_line(server, "one")) == len(self.tasks))
 
     async def has_elected(self, count: int) -> None:
         """Wait until so many have been elected."""
@@ -164,11 +166,15 @@ async def test_p8_an_expired_lease_is_found_by_one_timer(
     async with LeaderElector(make_client(own_server)) as elector:
         crowd = Crowd(elector, 50)
         own_server.cli("HSET", seat_key("one"), "token", "x", "leader", "x", "fence", 1, "since", 1)
-        own_server.cli("PEXPIRE", seat_key("one"), 1500)
+        own_server.cli("PEXPIRE", seat_key("one"), 60_000)
         await crowd.stand(own_server)
+        own_server.cli("PEXPIRE", seat_key("one"), 700)
+        last = asyncio.create_task(elector.using(wait_time=None).attempt("one", nothing))
+        await wait_until(lambda: len(in_line(own_server, "one")) == 51)  # and is told of the end
         before = commands(own_server)
         assert not crowd.elected
         await wait_until(lambda: crowd.elected == [0], within=3)
         # A touch, which is sent again as text, another if it came too early, and one request.
         assert commands(own_server) - before <= 5
+        await cancel(last)
         await crowd.leave()

@@ -17,6 +17,7 @@ from incumbent.engine.gate import Gate
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
+from incumbent.engine.watch import Watch
 from incumbent.events import Hook
 from incumbent.observability.logging import LoggingHook
 from incumbent.options import LeaderOptions, OptionChanges
@@ -56,6 +57,7 @@ class Elector:
             store, (LoggingHook(),) if hooks is None else hooks, owns_store=not given
         )
         self._owner: weakref.ref[Elector] = weakref.ref(self)
+        self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
 
     @property
     def options(self) -> LeaderOptions:
@@ -207,6 +209,40 @@ class Elector:
         budget = Budget.of_two(self._options.request_timeout)
         return replace(await self._office.store.state(election, self._seats, budget), name=name)
 
+    def watch(self, name: str) -> Watch:
+        """The present state of `name`, then one state for each change, as the server pushes it.
+
+        ::
+
+            async for state in elector.watch("scheduler"):
+                show(state.leaders)
+
+        A change is a seat that was taken, given back, retained or lost; each is told once and by
+        itself, in order: who is followed by another is seen to go before the other is seen to come.
+        Renewals are no changes, so `remaining` is what was known when the state was told, and
+        `waiting` is that of the last look at the server: one is taken when a lease may have ended,
+        which nobody publishes, and after ten seconds without one.
+
+        A cut connection is survived, with back-off: then what has changed meanwhile is told. Any
+        number of watchers of an election share one subscription. Without the right to subscribe,
+        changes are looked for every second. Of more than 1,000 states that were not read yet, the
+        oldest are dropped. The iteration ends quietly when this elector is closed; a loop that is
+        left by ``break``, an error or a cancellation leaves nothing behind.
+
+        Raises:
+            redis.exceptions.RedisError: from the iteration; what will not pass by itself: wrong
+                credentials, missing rights, a key of the wrong type.
+            RuntimeError: this elector is closed.
+            ValueError, TypeError: the name is not usable; before any I/O.
+        """
+        election = names.election_name(name, self._scope)
+        if self._closed:
+            raise RuntimeError("this elector is closed")
+        budget = Budget.of_two(self._options.request_timeout)
+        watch = Watch(partial(self._office.store.watch, election, self._seats, budget), name)
+        self._watches.add(watch)
+        return watch
+
     def using(self, **changes: Unpack[OptionChanges]) -> Self:
         """A sibling with other options on the same connections: ``elector.using(wait_time=10)``."""
         return self._sibling(_options=self._options.changed(**changes))
@@ -223,6 +259,8 @@ class Elector:
         for them once more.
         """
         self._closed = True
+        for watch in tuple(self._watches):
+            watch.close()
         owner = self._owner()
         if owner is None or owner is self:
             await self._office.aclose()
@@ -274,7 +312,7 @@ class Elector:
 
     def _sibling(self, **changes: Any) -> Self:
         twin = copy.copy(self)
-        vars(twin).update(changes, _closed=False)
+        vars(twin).update(changes, _closed=False, _watches=weakref.WeakSet())
         return twin
 
 

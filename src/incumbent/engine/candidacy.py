@@ -7,8 +7,9 @@ import asyncio
 import math
 import os
 import random
+from collections.abc import Coroutine
 from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from incumbent import clock, events
 from incumbent.backoff import pause_after
@@ -90,57 +91,63 @@ class Candidacy:
         """Whether there is a term to leave."""
         return self._term is not None
 
-    async def enter(self) -> Lease | Skipped:
+    def enter(self) -> Coroutine[Any, Any, Lease | Skipped]:
         """Stand for the seat, for `wait_time` at most."""
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
         wait = self.options.wait_time
-        give_up_at = math.inf if wait is None else clock.now() + wait
-        try:
-            return await self._stand(give_up_at)
-        except BaseException:
-            if self._place is not None:
-                try:
-                    await finish(partial(self._place.leave, self._budget(clock.now())))
-                finally:
-                    self._place.close()
-            raise
-        finally:
-            self._place = None
+        return self._stand(math.inf if wait is None else clock.now() + wait)
 
     async def _stand(self, give_up_at: float) -> Lease | Skipped:
         """Try once, then stand in line: ask when called, and once more when the time is up."""
         store, budget = self._office.store, Budget.of_two(self.options.request_timeout)
         claim, failures = self._claim(), 0
-        while True:
-            last = clock.now() >= give_up_at
-            try:
-                answer = await self._ask(claim, budget, give_up_at, last=last)
-            except Exception as error:
-                claim, failures = self._claim(), failures + 1
-                pause = pause_after(
-                    failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
-                )
-                if not store.passing(error) or clock.now() + pause >= give_up_at:
-                    raise
-                self._tell_delay(error, pause)
-                await self._pause(clock.now() + pause)
+        try:
+            while True:
+                last = clock.now() >= give_up_at
+                try:
+                    answer = await self._ask(claim, budget, give_up_at, last=last)
+                except Exception as error:
+                    claim, failures = self._claim(), failures + 1
+                    pause = _pause_after(failures)
+                    if not store.passing(error) or clock.now() + pause >= give_up_at:
+                        raise
+                    self._tell_delay(error, pause)
+                    await self._pause(clock.now() + pause)
+                else:
+                    if isinstance(answer, Grant):
+                        return self._take(claim, answer)
+                    if isinstance(answer, Skipped):
+                        return self._skip(answer)
+                    if isinstance(answer, Ran):
+                        return self._skip(Skipped("already_ran"))
+                    # In line, the answer to the last request is the end, and nothing before it.
+                    if last or (self._place is None and clock.now() >= give_up_at):
+                        return self._skip(Skipped("held", answer.holder))
+                    if answer.spent:
+                        claim = self._claim()
+                    failures = 0
+                    await self._wait(claim, give_up_at)
                 budget = self._budget(give_up_at)
-                continue
-            if isinstance(answer, Grant):
-                return self._take(claim, answer)
-            if isinstance(answer, Skipped):
-                return self._skip(answer)
-            if isinstance(answer, Ran):
-                return self._skip(Skipped("already_ran"))
-            # In line the end is the last request's answer: it has left the line as well.
-            if last or (self._place is None and clock.now() >= give_up_at):
-                return self._skip(Skipped("held", answer.holder))
-            if answer.spent:
-                claim = self._claim()
-            failures = 0
-            await self._stand_by(claim, give_up_at)
-            budget = self._budget(give_up_at)
+        finally:
+            if self._place is not None:
+                await self._leave_line(self._place)
+
+    async def _wait(self, claim: Claim, give_up_at: float) -> None:
+        """Take a place in line; who has one waits there to be called, who has a gate at that."""
+        if self._gate is not None:
+            return
+        if self._place is None:
+            self._place = await self._office.store.stand(claim, self._until(give_up_at))
+        else:
+            await self._place.called(give_up_at)
+
+    async def _leave_line(self, place: Place) -> None:
+        self._place = None
+        try:
+            await finish(partial(place.leave, self._budget(clock.now())))
+        finally:
+            place.close()
 
     async def _ask(
         self, claim: Claim, budget: Budget, give_up_at: float, *, last: bool
@@ -151,15 +158,6 @@ class Candidacy:
                 return refusal
             budget = self._budget(give_up_at)
         return await self._office.store.acquire(claim, budget, self._place, last=last)
-
-    async def _stand_by(self, claim: Claim, give_up_at: float) -> None:
-        """Until it is worth asking again: in line, or else the gate will see to it."""
-        if self._gate is not None:
-            return
-        if self._place is None:
-            self._place = await self._office.store.stand(claim, self._until(give_up_at))
-        else:
-            await self._place.called(give_up_at)
 
     async def _pause(self, until: float) -> None:
         """Wait after an error; who stands in line all the same is not called in vain."""
@@ -211,6 +209,7 @@ class Candidacy:
         )
 
     def _take(self, claim: Claim, grant: Grant) -> Lease:
+        self._place = None
         self._term = Term(self._office, self.options, self.name, claim, grant)
         if self._gate is not None:
             self._gate.elected(self._term)
@@ -219,6 +218,7 @@ class Candidacy:
         return self._lease
 
     def _skip(self, why: Skipped) -> Skipped:
+        self._place = None  # the server has taken it out of the line
         self._office.tell(events.AttemptSkipped, self, reason=why.reason, holder=why.holder)
         return why
 
@@ -231,3 +231,7 @@ def _deed(term: Term, error: BaseException | None) -> Literal["succeeded", "fail
     if not term.kept or (error is not None and not isinstance(error, Exception)):
         return None
     return "succeeded" if error is None else "failed"
+
+
+def _pause_after(failures: int) -> float:
+    return pause_after(failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random())

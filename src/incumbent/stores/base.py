@@ -6,10 +6,14 @@ trouble is the store's own exception.
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from incumbent.periods import OncePer
 from incumbent.results import LeaderInfo, LeaderState
+from incumbent.stores.mailbox import Mailbox
+
+LONGEST_GRACE: Final = 1.0
+"""Seconds; see `grace_of`."""
 
 
 class Budget(NamedTuple):
@@ -173,6 +177,15 @@ class Store(Protocol):
         """Who has the seats now."""
         ...
 
+    async def watch(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
+        """Fill `mailbox`, until it is ended: with the present state, then one for each change.
+
+        Returns at once. No change between the first state and the others is lost; what happened
+        while the server was out of reach is told as far as it can still be seen. `budget` is that
+        of one look at the server; an error that will not pass ends the mailbox.
+        """
+        ...
+
     def passing(self, error: Exception) -> bool:
         """Whether `error` may pass by itself, so that waiting on makes sense."""
         ...
@@ -180,6 +193,14 @@ class Store(Protocol):
     async def aclose(self) -> None:
         """Give everything back. A call that is still to come must work, and leave nothing open."""
         ...
+
+
+def grace_of(lease_time: float) -> float:
+    """Seconds for which a seat is kept for who was called to it; then it is the next one's.
+
+    With it, a waiter that dies with its call costs the others less than a dead holder does.
+    """
+    return min(LONGEST_GRACE, lease_time / 3)
 
 
 def instant(milliseconds: float) -> datetime:

@@ -9,7 +9,7 @@ import time
 from bisect import insort
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from incumbent import clock
 from incumbent.results import LeaderInfo, LeaderState
@@ -23,15 +23,16 @@ from incumbent.stores.base import (
     Place,
     Ran,
     Released,
+    grace_of,
     instant,
 )
 from incumbent.stores.bell import Bell
+from incumbent.stores.board import Message, SeatFreed, SeatRetained, SeatTaken, Snapshot
+from incumbent.stores.mailbox import Mailbox
 
 if TYPE_CHECKING:
+    from incumbent.stores.local import LocalWatching
     from incumbent.stores.memory_registry import MemoryRegistry
-
-GRACE: Final = 1.0
-"""Seconds for which a seat is kept for the one whose turn it is."""
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class _Place:
     election: str
     seats: int
     arrival: int
+    grace: float
     bell: Bell = field(default_factory=Bell, repr=False)
     kept_until: float = 0.0
     """Until when a seat is kept for it; 0 as long as it is not its turn."""
@@ -82,6 +84,7 @@ class MemoryStore:
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._arrivals = count(1)
         self._registry: MemoryRegistry | None = None
+        self._watching: LocalWatching | None = None
 
     @property
     def registry(self) -> "MemoryRegistry":
@@ -118,7 +121,9 @@ class MemoryStore:
             due = left[0]
         if due is not None:
             self._leave_line(mine)
-            return self._grant(due, self._sit(claim, due, now), now)
+            seat = self._sit(claim, due, now)
+            self._tell(claim.election, _told(due, seat, claim.lease_time))
+            return self._grant(due, seat, now)
         if last:
             self._leave_line(mine)
         self._set_alarm(claim.election, now)
@@ -128,7 +133,9 @@ class MemoryStore:
         return Busy(self._info(number, taken[number], now))
 
     async def stand(self, claim: Claim, budget: Budget) -> Place:
-        return _Place(self, claim.election, claim.seats, next(self._arrivals))
+        return _Place(
+            self, claim.election, claim.seats, next(self._arrivals), grace_of(claim.lease_time)
+        )
 
     async def extend(
         self, claim: Claim, seat: int, duration: float, budget: Budget
@@ -156,8 +163,11 @@ class MemoryStore:
         if keep > 0:
             held.token = None
             held.ends_at = min(held.ends_at, now + keep)
+            left = _left(held, now)
+            self._tell(claim.election, SeatRetained(grant.seat, held.fence, left))
         else:
             del self._seats[claim.election, grant.seat]
+            self._tell(claim.election, SeatFreed(grant.seat, held.fence))
         self._look(claim.election)
         return "released"
 
@@ -166,6 +176,7 @@ class MemoryStore:
             if seat.token == claim.token:
                 self._restore(claim.election, seat)
                 del self._seats[claim.election, number]
+                self._tell(claim.election, SeatFreed(number, seat.fence))
         self._look(claim.election)
 
     async def ask_to_step_down(
@@ -193,11 +204,28 @@ class MemoryStore:
             waiting=len(self._lines.get(election, ())),
         )
 
+    async def watch(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
+        if self._watching is None:
+            from incumbent.stores.local import LocalWatching  # noqa: PLC0415 - few will watch
+
+            self._watching = LocalWatching(self._snapshot)
+        self._watching.join(election, seats, budget, mailbox)
+
     def passing(self, error: Exception) -> bool:
         return False
 
     async def aclose(self) -> None:
-        """Nothing to give back: the leases live as long as the store."""
+        """End who watches. The leases live as long as the store."""
+        if self._watching is not None:
+            await self._watching.aclose()
+
+    def _tell(self, election: str, message: Message) -> None:
+        if self._watching is not None:
+            self._watching.heard(election, message)
+
+    async def _snapshot(self, election: str, seats: int) -> Snapshot:
+        state = await self.state(election, seats, Budget(0, 0))
+        return Snapshot(state, self._fences.get(election, 0))
 
     def forget(self, place: _Place) -> None:
         """Take `place` out of its line; what was due to it goes to the next."""
@@ -251,7 +279,7 @@ class MemoryStore:
             if place is mine:
                 due = number
             elif not place.kept_until:
-                place.kept_until = now + GRACE
+                place.kept_until = now + place.grace
                 place.bell.ring()
         return due, [number for number in free if number < seats]
 
@@ -336,6 +364,10 @@ class MemoryStore:
             remaining=_left(seat, now),
             retained=seat.token is None,
         )
+
+
+def _told(number: int, seat: _Seat, ttl: float) -> SeatTaken:
+    return SeatTaken(number, seat.fence, instant(seat.since_ms), ttl, seat.leader_id)
 
 
 def _left(seat: _Seat, now: float) -> float:

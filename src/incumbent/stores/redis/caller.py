@@ -101,7 +101,10 @@ class Caller:
                 request = Request(command)
                 call.add(request)
                 try:
-                    return await wire.send(request, within)
+                    reply = await wire.send(request, within)
+                    if not isinstance(reply, Exception):
+                        return reply
+                    raise reply
                 finally:
                     if self._closed and not wire.busy:
                         await wire.retire()
@@ -114,8 +117,7 @@ class Caller:
                 pause = pause_after(
                     failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
                 )
-                if not isinstance(error, redis_errors.TimeoutError):
-                    said = error
+                said = said if isinstance(error, redis_errors.TimeoutError) else error
                 if not faults.worth_sending_again(error) or clock.now() + pause >= deadline:
                     # A last try that is cut short must not hide what was said before.
                     raise said or error from None

@@ -200,7 +200,8 @@ class Inbox:
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
-                while (connection := self._connection) is not None and self._untold():
+                while not self.closed and self._connection is not None and self._untold():
+                    connection = self._connection
                     new = self._listeners.keys() - self._asked
                     old = self._asked - self._listeners.keys()
                     self._asked |= new

@@ -8,20 +8,7 @@ Source: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spe
 from functools import lru_cache
 from typing import NamedTuple
 
-from incumbent.stores.redis.scripts import PackedKeys, pack
-
-
-class Release:
-    """The keys of a release, by seat; put together when asked for, since each names all seats."""
-
-    def __init__(self, line: tuple[bytes, ...], seats: list[bytes]) -> None:
-        self._parts: int = 1 + len(line) + 1 + len(seats)
-        self._head: bytes = pack((b"%d" % (self._parts - 1), *line))
-        self._tail: bytes = pack(seats)
-        self._seats: list[bytes] = seats
-
-    def __getitem__(self, seat: int) -> PackedKeys:
-        return PackedKeys(self._parts, self._head + pack((self._seats[seat],)) + self._tail)
+from incumbent.stores.redis.scripts import PackedKeys
 
 
 class Keys(NamedTuple):
@@ -32,8 +19,7 @@ class Keys(NamedTuple):
     acquire: PackedKeys
     extend: tuple[PackedKeys, ...]
     """By seat."""
-    release: Release
-    """By seat."""
+    release: PackedKeys
     leave: PackedKeys
     touch: PackedKeys
     state: PackedKeys
@@ -44,23 +30,18 @@ class Keys(NamedTuple):
 def keys_of(prefix: str, election: str, seats: int) -> Keys:
     """The keys of `election` with that many `seats`."""
     root = f"{prefix}:{{{election}}}:".encode()
-    line = fence, _, queue, alive, _ = (
-        root + b"fence",
-        root + b"gone",
-        root + b"queue",
-        root + b"alive",
-        root + b"tick",
-    )
+    fence, queue, alive = root + b"fence", root + b"queue", root + b"alive"
+    line = (fence, root + b"gone", queue, alive, root + b"tick")
     numbered = [root + b"seat:%d" % number for number in range(seats)]
-    acquire = PackedKeys.of(*line, *numbered)
+    everything = PackedKeys.of(*line, *numbered)
     return Keys(
         root=root,
-        acquire=acquire,
+        acquire=everything,
         extend=tuple([PackedKeys.of(fence, seat) for seat in numbered]),
-        release=Release(line, numbered),
-        leave=acquire,
+        release=everything,
+        leave=everything,
         touch=PackedKeys.of(fence, queue, alive, *numbered),
-        state=PackedKeys.of(queue, *numbered),
+        state=PackedKeys.of(fence, queue, *numbered),
         step_down=PackedKeys.of(*numbered),
     )
 

@@ -6,25 +6,19 @@ was dropped, an inbox that has gone deaf.
 """
 
 import asyncio
+import math
 import random
-from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from redis import exceptions as redis_errors
 
 from incumbent.backoff import pause_after
-from incumbent.stores.base import Budget
-from incumbent.stores.bell import Bell
+from incumbent.stores.base import LONGEST_GRACE, Budget, grace_of
 from incumbent.stores.redis import faults
-
-GRACE: Final = 1.0
-"""Seconds that a woken waiter has to take its seat."""
+from incumbent.stores.redis.place import ServerPlace
 
 LONGEST_PERIOD: Final = 10.0
 """The most seconds between two touches."""
-
-STALE_AFTER: Final = 3
-"""Periods without a touch after which a process is taken to be gone."""
 
 FIRST_TOUCH: Final = (0.3, 0.5)
 """Seconds after it began to listen at which a line finds out whether it is heard, at random."""
@@ -76,63 +70,13 @@ class Desk(Protocol):
         """Let `place`, which nobody here knows, leave the line."""
         ...
 
-    async def ask_touch(self, line: "Line", place: "ServerPlace", probe: int) -> Touch:
+    async def ask_touch(self, line: "Line", place: ServerPlace, probe: int) -> Touch:
         """Send a touch."""
         ...
 
     async def leave(self, line: "Line", place: bytes, budget: Budget) -> None:
         """Take `place` out of the line, and pass on what was due to it."""
         ...
-
-
-class ServerPlace:
-    """A place in line, known to the server by its name and kept in order by its arrival."""
-
-    __slots__ = ("_bell", "_line", "arrival", "name", "open", "seats", "standing")
-
-    def __init__(self, line: "Line", seats: int, name: bytes) -> None:
-        self.name: bytes = name
-        self.seats: int = seats
-        self.arrival: int = 0
-        """When it came, as the server said; 0 as long as it has not."""
-        self.standing: bool = False
-        """Whether the server may have it in line."""
-        self.open: bool = True
-        self._line = line
-        self._bell = Bell()
-
-    @property
-    def stale_after(self) -> float:
-        """Seconds without a word after which this process is taken to be gone."""
-        return max(GRACE, self._line.period * STALE_AFTER)
-
-    def asking(self) -> None:
-        """A request is about to be sent: what happens from now on is news."""
-        self.standing = True
-        self._bell.mute()
-
-    def refused(self, arrival: int, soonest: float) -> None:
-        """It stands in line, and a seat may be free in `soonest` seconds."""
-        self.arrival = arrival
-        self._line.expect(soonest)
-
-    def call(self) -> None:
-        """Ask again."""
-        self._bell.ring()
-
-    async def called(self, until: float) -> None:
-        await self._bell.wait(until)
-
-    async def leave(self, budget: Budget) -> None:
-        if self.open and self.standing:
-            with suppress(Exception):  # what cannot be told is dropped as stale
-                await self._line.leave(self, budget)
-        self.close()
-
-    def close(self) -> None:
-        if self.open:
-            self.open = self.standing = False
-            self._line.remove(self)
 
 
 class Line:
@@ -144,13 +88,20 @@ class Line:
         """As many as the waiter that sees most can see."""
         self.period: float = LONGEST_PERIOD
         """Seconds between two touches when there is nothing else to look at."""
+        self.grace: float = LONGEST_GRACE
+        """Seconds for which a seat is kept for who was called."""
         self._desk = desk
         self._places: dict[bytes, ServerPlace] = {}
         self._hearing = False
-        self._settled = asyncio.Event()
+        self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when it is known whether calls are heard."""
         self._timer: asyncio.TimerHandle | None = None
+        self._touch_at = math.inf
+        """When a touch is due, by the loop's clock, whatever is known of seats."""
+        self._free_at = math.inf
+        """When a seat may be free, by the server's latest word."""
+        self._linger: asyncio.TimerHandle | None = None
         self._touching = False
-        self._nudged = False
         self._failures = 0
         self._probes = 0
         self._probe_heard = 0
@@ -163,12 +114,14 @@ class Line:
 
     def add(self, place: ServerPlace, lease_time: float) -> None:
         """Take in a place."""
-        if not self._places:
-            self._stop_timers()  # of its lingering
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
         self._places[place.name] = place
         self.seats = max(self.seats, place.seats)
         self.period = min(self.period, lease_time / 3)
-        if self._settled.is_set() and not self._hearing:
+        self.grace = min(self.grace, grace_of(lease_time))
+        if self._settled.done() and not self._hearing:
             self._touch_within(random.uniform(*SILENT))
 
     def remove(self, place: ServerPlace) -> None:
@@ -177,7 +130,7 @@ class Line:
         if not self._places:
             self._stop_timers()
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(LINGER if self._hearing else 0, self._end)
+            self._linger = loop.call_later(LINGER if self._hearing else 0, self._end)
 
     async def leave(self, place: ServerPlace, budget: Budget) -> None:
         """Take a place out of the line on the server."""
@@ -185,22 +138,22 @@ class Line:
 
     async def settled(self, within: float) -> None:
         """Wait until it is known whether calls are heard."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self._settled.wait()
+        await asyncio.wait((self._settled,), timeout=within)
 
     def expect(self, soonest: float) -> None:
-        """A seat may be free in so many seconds."""
-        self._touch_within(min(self.period, soonest) + random.uniform(*A_LITTLE_LATER))
+        """A seat may be free in so many seconds: the server's latest word, and no earlier one."""
+        loop = asyncio.get_running_loop()
+        self._free_at = loop.time() + soonest + random.uniform(*A_LITTLE_LATER)
         if not self._hearing:
             self._touch_within(random.uniform(*SILENT))
         elif self._probes == self._probes_unheard:
             self._touch_within(random.uniform(*FIRST_TOUCH))
+        else:
+            self._touch_within(self.period)
 
     def _end(self) -> None:
-        self._timer = None
-        if not self._places:
-            self._desk.dismiss(self)
+        self._linger = None
+        self._desk.dismiss(self)
 
     # -- what is heard -----------------------------------------------------------------------
 
@@ -208,17 +161,19 @@ class Line:
         """Whatever was published before this was not heard: everybody asks again."""
         self._hearing = True
         self._probes_unheard = self._probes
-        if self._places:
-            self._stop_timers()  # each answer to those who ask sets them anew
-        self._settled.set()
+        self._stop_timers()  # each answer to those who ask sets them anew
+        self._settle()
         self._call_all()
 
     def deaf(self) -> None:
         """From now on, time has to do it."""
         self._hearing = False
-        self._settled.set()
-        if self._places:
-            self._touch_within(random.uniform(*SILENT))
+        self._settle()
+        self._touch_within(random.uniform(*SILENT))
+
+    def _settle(self) -> None:
+        if not self._settled.done():
+            self._settled.set_result(None)
 
     def heard(self, message: bytes) -> None:
         """A word from a script."""
@@ -230,7 +185,6 @@ class Line:
             else:
                 self._desk.start_leave(self, rest)
         elif word == b"nudge":
-            self._nudged = self._touching  # whose answer may be older than this
             self._touch_within(0)
         elif word == b"probe":
             self._probe_heard = int(rest)
@@ -243,6 +197,7 @@ class Line:
 
     async def touch(self) -> None:
         """Say that this process is there, and look whether anything went unheard."""
+        self._touch_at = self._free_at = math.inf
         oldest = min(
             (place for place in self._places.values() if place.arrival),
             key=lambda place: place.arrival,
@@ -250,7 +205,7 @@ class Line:
         )
         if oldest is None:
             return  # the first refusal sets the timer
-        self._touching, self._nudged = True, False
+        self._touching = True
         self._probes += 1
         try:
             answer = await self._desk.ask_touch(self, oldest, self._probes)
@@ -261,8 +216,7 @@ class Line:
             self._learn(oldest, answer)
         finally:
             self._touching = False
-            if self._places:
-                self._touch_within(self.period)
+            self._touch_within(self.period)
 
     def _learn(self, oldest: ServerPlace, answer: Touch) -> None:
         if not self._hearing:
@@ -272,10 +226,8 @@ class Line:
             return
         if not answer.standing and oldest.open:
             self._call_all()
-        wait = min(self.period, answer.soonest)
-        if answer.free:  # and kept for somebody who may never come
-            wait = min(wait, GRACE)
-        self._touch_within(0 if self._nudged else wait + random.uniform(*A_LITTLE_LATER))
+        # A seat that is free is kept for somebody who may never come.
+        self.expect(min(answer.soonest, self.grace) if answer.free else answer.soonest)
         if self._probe_alarm is None and self._places:
             self._probe_alarm = asyncio.get_running_loop().call_later(
                 PROBE_WITHIN, self._look_for_probe, self._probes
@@ -299,16 +251,20 @@ class Line:
 
     def _touch_within(self, seconds: float) -> None:
         """Touch in so many seconds, or earlier if that is agreed already."""
-        loop = asyncio.get_running_loop()
+        self._touch_at = min(self._touch_at, asyncio.get_running_loop().time() + seconds)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
         if self._timer is not None:
-            if self._timer.when() <= loop.time() + seconds:
-                return
             self._timer.cancel()
-        self._timer = loop.call_later(seconds, self._start_touch)
+            self._timer = None
+        when = min(self._touch_at, self._free_at)
+        if self._places and when < math.inf:
+            self._timer = asyncio.get_running_loop().call_at(when, self._start_touch)
 
     def _start_touch(self) -> None:
         self._timer = None
-        if self._places and not self._touching:
+        if not self._touching:  # else what is due stays due, and the touch's end sets the timer
             self._desk.start_touch(self)
 
     def _stop_timers(self) -> None:
@@ -316,3 +272,4 @@ class Line:
             if timer is not None:
                 timer.cancel()
         self._timer = self._probe_alarm = None
+        self._touch_at = self._free_at = math.inf

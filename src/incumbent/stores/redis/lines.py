@@ -8,9 +8,10 @@ import asyncio
 import math
 import os
 import secrets
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -23,12 +24,12 @@ from incumbent.stores.redis import scripts
 from incumbent.stores.redis.caller import Caller
 from incumbent.stores.redis.inbox import Inbox
 from incumbent.stores.redis.keys import Keys, keys_of
-from incumbent.stores.redis.line import GRACE, Line, ServerPlace, Touch
+from incumbent.stores.redis.line import Line, Touch
+from incumbent.stores.redis.place import ServerPlace
+from incumbent.stores.redis.scripts import ms
 
 PATIENCE: Final = Budget(4.0, 2.0)
 """For requests that nobody waits for."""
-
-GRACE_MS: Final = b"%d" % round(GRACE * 1000)
 
 
 class Lines:
@@ -51,6 +52,11 @@ class Lines:
         """Whether this is the event loop and the process that it was made in."""
         return self._pid == os.getpid() and self._loop is asyncio.get_running_loop()
 
+    @property
+    def inbox(self) -> Inbox:
+        """What this process listens by."""
+        return self._inbox
+
     async def stand(self, claim: Claim, within: float) -> ServerPlace:
         """A place for `claim`, as soon as it is known whether calls will be heard."""
         line = self._lines.get(claim.election)
@@ -71,6 +77,8 @@ class Lines:
         await self._inbox.aclose()
         for scope in self._scopes:
             scope.cancel()
+        for task in self._tasks:
+            task.cancel()  # those that have not begun yet have no scope
         if self._tasks:
             await outlast(*self._tasks)
 
@@ -97,23 +105,22 @@ class Lines:
 
     def start_touch(self, line: Line) -> None:
         """Run the line's `touch` in a task of its own."""
-        self._start(line.touch(), "incumbent touch")
+        self._start(line.touch, "incumbent touch")
 
     def start_leave(self, line: Line, place: bytes) -> None:
         """Let `place`, which nobody here knows, leave the line; it is somebody else's turn."""
-        self._start(self._leave_quietly(line, place), "incumbent leave")
+        self._start(partial(self._leave_quietly, line, place), "incumbent leave")
 
     async def ask_touch(self, line: Line, place: ServerPlace, probe: int) -> Touch:
         """Send a touch."""
-        stale = b"%d" % round(place.stale_after * 1000)
-        args = (self._process, place.name, stale, GRACE_MS, b"%d" % probe)
+        args = (self._process, place.name, ms(place.stale_after), ms(line.grace), b"%d" % probe)
         reply = await self._caller.run(scripts.TOUCH, self._keys(line).touch, args, PATIENCE)
         standing, free, soonest = (int(each) for each in reply)
         return Touch(standing > 0, free, soonest / 1000 if soonest >= 0 else math.inf)
 
     async def leave(self, line: Line, place: bytes, budget: Budget) -> None:
         """Take `place` out of the line, and pass on what was due to it."""
-        args = (b"", place, GRACE_MS)
+        args = (b"", place, ms(line.grace))
         await self._caller.run(scripts.LEAVE, self._keys(line).leave, args, budget)
 
     async def _leave_quietly(self, line: Line, place: bytes) -> None:
@@ -126,13 +133,13 @@ class Lines:
     def _channel(self, line: Line) -> bytes:
         return f"{self._prefix}:{{{line.election}}}:inbox:".encode() + self._process
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         async def in_scope() -> None:
             # The scope, because a plain cancellation may be swallowed on Python 3.11.
             with anyio.CancelScope() as scope:
                 self._scopes.add(scope)
                 try:
-                    await work
+                    await work()
                 finally:
                     self._scopes.discard(scope)
 

@@ -11,7 +11,7 @@ from incumbent.stores.redis import scripts
 from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import registry_keys_of
 from incumbent.stores.redis.records import snapshot_of
-from incumbent.stores.redis.replies import ms
+from incumbent.stores.redis.scripts import ms
 from incumbent.stores.registry import Deed, Enrolled, Enrolment, Withdrawn
 from incumbent.strategy import Snapshot
 

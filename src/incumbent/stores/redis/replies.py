@@ -1,4 +1,4 @@
-"""What all scripts' arguments and answers have in common, made and read in one place. Pure."""
+"""What the answers of several scripts have in common, read in one place. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +18,3 @@ def leader_of(seat: Sequence[Any]) -> LeaderInfo:
         remaining=max(0, int(ttl)) / 1000,
         retained=bool(retained),
     )
-
-
-def ms(duration: float) -> bytes:
-    """Seconds as the scripts take them."""
-    return b"%d" % round(duration * 1000)

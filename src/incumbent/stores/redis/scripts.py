@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _FOLDER: Final = Path(__file__).with_name("lua")
-_PRELUDE: Final = (_FOLDER / "prelude.lua").read_bytes()
 
 
 class Script:
@@ -62,22 +61,30 @@ def pack(parts: Sequence[bytes]) -> bytes:
 
 
 @lru_cache(maxsize=512)
+def ms(duration: float) -> bytes:
+    """Seconds as a script is told them: milliseconds."""
+    return b"%d" % round(duration * 1000)
+
+
+@lru_cache(maxsize=512)
 def _pack_once(parts: tuple[bytes, ...]) -> bytes:
     return pack(parts)
 
 
-def _load(name: str, *, seldom: bool = False) -> Script:
-    return Script(name, _PRELUDE + (_FOLDER / f"{name}.lua").read_bytes(), seldom=seldom)
+def _load(name: str, *shared: str, seldom: bool = False) -> Script:
+    parts = [(_FOLDER / f"{part}.lua").read_bytes() for part in ("prelude", *shared, name)]
+    text = b"".join(parts)
+    return Script(name, text, seldom=seldom)
 
 
-ENROL: Final = _load("enrol")
-WITHDRAW: Final = _load("withdraw", seldom=True)
-RESULT: Final = _load("result")
+ENROL: Final = _load("enrol", "candidates")
+WITHDRAW: Final = _load("withdraw", "gone", "candidates", seldom=True)
+RESULT: Final = _load("result", "gone", "candidates")
 SNAPSHOT: Final = _load("snapshot")
-ACQUIRE: Final = _load("acquire")
+ACQUIRE: Final = _load("acquire", "line")
 EXTEND: Final = _load("extend")
-RELEASE: Final = _load("release")
-LEAVE: Final = _load("leave", seldom=True)
-TOUCH: Final = _load("touch")
+RELEASE: Final = _load("release", "gone", "line")
+LEAVE: Final = _load("leave", "gone", "line", seldom=True)
+TOUCH: Final = _load("touch", "line")
 STATE: Final = _load("state")
 STEP_DOWN: Final = _load("step_down", seldom=True)

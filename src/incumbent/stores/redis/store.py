@@ -27,18 +27,23 @@ from incumbent.stores.base import (
     Place,
     Ran,
     Released,
+    grace_of,
     instant,
 )
+from incumbent.stores.board import Snapshot
+from incumbent.stores.mailbox import Mailbox
 from incumbent.stores.redis import faults, scripts
 from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import keys_of
-from incumbent.stores.redis.line import ServerPlace
-from incumbent.stores.redis.lines import GRACE_MS, Lines
-from incumbent.stores.redis.replies import leader_of, ms
+from incumbent.stores.redis.lines import Lines
+from incumbent.stores.redis.place import ServerPlace
+from incumbent.stores.redis.replies import leader_of
+from incumbent.stores.redis.scripts import ms
 from incumbent.stores.redis.wire import Reply
 
 if TYPE_CHECKING:
     from incumbent.stores.redis.registry import RedisRegistry
+    from incumbent.stores.redis.watching import Watching
 
 MOST_CLOCKS: Final = 3
 """How often a claim is sent because the server's clock said another period."""
@@ -55,6 +60,7 @@ class RedisStore:
         self._prefix = prefix
         self._caller = Caller(client)
         self._lines: Lines | None = None
+        self._watching: Watching | None = None
         self._ahead = time.time() - clock.now()
         """Seconds by which the server's clock is ahead of ours, as far as is known."""
 
@@ -102,7 +108,12 @@ class RedisStore:
         self, claim: Claim, mine: ServerPlace | None, budget: Budget, call: Call, *, last: bool
     ) -> Awaitable[Reply]:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        args = [claim.token.encode(), claim.leader_id.encode(), ms(claim.lease_time), GRACE_MS]
+        args = [
+            claim.token.encode(),
+            claim.leader_id.encode(),
+            ms(claim.lease_time),
+            ms(grace_of(claim.lease_time)),
+        ]
         if mine is not None:
             mine.asking()
             stale = b"0" if last else ms(mine.stale_after)
@@ -157,13 +168,7 @@ class RedisStore:
         return Busy(leader_of(reply[1:7]) if int(reply[1]) >= 0 else None, spent=call.doubtful)
 
     async def stand(self, claim: Claim, budget: Budget) -> Place:
-        lines = self._lines
-        if lines is None or not lines.at_home:
-            self._lines = Lines(self._caller, self._prefix, await self._caller.pool())
-            if lines is not None:
-                await lines.forsake()
-            lines = self._lines
-        return await lines.stand(claim, min(budget))
+        return await (await self._lines_here()).stand(claim, min(budget))
 
     async def extend(
         self, claim: Claim, seat: int, duration: float, budget: Budget
@@ -183,14 +188,13 @@ class RedisStore:
         call = Call()
         args = (
             claim.token.encode(),
+            b"%d" % grant.seat,
             ms(keep),
             _flag(grant.doubtful),
-            GRACE_MS,
+            ms(grace_of(claim.lease_time)),
             _flag(restore),
         )
-        reply = await self._caller.run(
-            scripts.RELEASE, keys.release[grant.seat], args, budget, call
-        )
+        reply = await self._caller.run(scripts.RELEASE, keys.release, args, budget, call)
         if reply[0] == b"released" or call.doubtful:
             return "released"
         return "taken" if reply[0] == b"taken" else "gone"
@@ -210,24 +214,47 @@ class RedisStore:
         return round((clock.now() + self._ahead) * 1000)
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
-        keys = keys_of(self._prefix, election, seats)
-        reply = await self._caller.run(scripts.STATE, keys.state, (), budget)
-        return LeaderState(election, tuple(leader_of(seat) for seat in reply[1:]), int(reply[0]))
+        return (await self._snapshot(election, seats, budget)).state
+
+    async def watch(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
+        lines = await self._lines_here()
+        if self._watching is None or not self._watching.hubs.at_home:
+            from incumbent.stores.redis.watching import Watching  # noqa: PLC0415 - few will watch
+
+            self._watching = Watching(lines.inbox, self._prefix, self._snapshot)
+        self._watching.hubs.join(election, seats, budget, mailbox)
 
     def passing(self, error: Exception) -> bool:
         return faults.passing(error)
 
     async def aclose(self) -> None:
-        lines = self._lines
+        lines, watching = self._lines, self._watching
         try:
+            if watching is not None and watching.hubs.at_home:
+                await watching.hubs.aclose()
             if lines is not None:
                 await (lines.aclose() if lines.at_home else lines.forsake())
         finally:
             await self._caller.aclose()
 
+    async def _lines_here(self) -> Lines:
+        """The lines of this event loop and this process."""
+        old, pool = self._lines, await self._caller.pool()
+        if self._lines is None or not self._lines.at_home:
+            self._lines = Lines(self._caller, self._prefix, pool)
+            if old is not None:
+                await old.forsake()
+        return self._lines
+
+    async def _snapshot(self, election: str, seats: int, budget: Budget) -> Snapshot:
+        keys = keys_of(self._prefix, election, seats)
+        waiting, fence, *taken = await self._caller.run(scripts.STATE, keys.state, (), budget)
+        leaders = tuple(leader_of(seat) for seat in taken)
+        return Snapshot(LeaderState(election, leaders, int(waiting)), int(fence))
+
     async def _leave(self, claim: Claim, budget: Budget, place: bytes) -> None:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        args = (claim.token.encode(), place, GRACE_MS)
+        args = (claim.token.encode(), place, ms(grace_of(claim.lease_time)))
         await self._caller.run(scripts.LEAVE, keys.leave, args, budget)
 
     async def _leave_quietly(
@@ -255,8 +282,9 @@ def _ours(place: Place | None) -> ServerPlace | None:
 
 
 def _grant(claim: Claim, reply: Sequence[Any], call: Call) -> Grant:
-    _, seat, fence, since, ttl = reply
-    if clock.now() + claim.margin >= valid_until(call.sent_at, int(ttl) / 1000):
+    _, seat, fence, since, ttl_ms = reply
+    ttl, sent_at = int(ttl_ms) / 1000, call.sent_at
+    if clock.now() + claim.margin >= valid_until(sent_at, ttl):
         raise redis_errors.TimeoutError(
             f"a seat of {claim.election!r} was granted too late: the server is slow for lease_time"
         )
@@ -264,8 +292,8 @@ def _grant(claim: Claim, reply: Sequence[Any], call: Call) -> Grant:
         seat=int(seat),
         fence=int(fence),
         since=instant(int(since)),
-        ttl=int(ttl) / 1000,
-        sent_at=call.sent_at,
+        ttl=ttl,
+        sent_at=sent_at,
         doubtful=call.doubtful,
     )
 

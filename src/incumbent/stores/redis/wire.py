@@ -8,7 +8,7 @@ connection.
 
 import asyncio
 import copy
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final, TypeAlias
 
 from redis import exceptions as redis_errors
@@ -70,20 +70,15 @@ class Wire:
         self._alarm: asyncio.TimerHandle | None = None
         self._alone: tuple[Request, asyncio.Task[Any]] | None = None
 
-    async def send(self, request: Request, within: float) -> Reply:
-        """Send `request` once and return the server's answer.
+    def send(self, request: Request, within: float) -> Awaitable[Reply]:
+        """Send `request` once; what is returned gives the server's answer when it is awaited.
 
-        Raises:
-            redis.exceptions.TimeoutError: no answer in `within` seconds; the wire is retired then.
-            redis.exceptions.RedisError: what the server or the connection said.
+        Errors are answers too, given and not raised: what the server said, or why there is no
+        answer. When none came within `within` seconds, the wire is retired.
         """
         if self.busy or within < HASTY:
-            reply = await self._enqueue(request, within)
-        else:
-            reply = await self._send_alone(request, within)
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+            return self._enqueue(request, within)
+        return self._send_alone(request, within)
 
     async def retire(self) -> None:
         """Use this for nothing new; the connection goes back when nothing is under way."""

@@ -1,19 +1,19 @@
 -- Give a seat back, if it is still mine: at once, or with its rest cut to a minimum hold and nobody's token on it.
--- KEYS: fence gone queue alive tick mine seat+
--- ARGV: token keep_ms doubtful grace_ms restore
+-- KEYS: fence gone queue alive tick seat+
+-- ARGV: token seat keep_ms doubtful grace_ms restore
 -- Returns: {'released'}, {'taken'} or {'gone'}
 -- `doubtful` (1 or 0): a copy of the request that took the seat may yet arrive, and must find it given up.
 -- `restore` (1 or 0): the term's run does not count for its period.
 
-local gone_key, queue_key, mine_key = KEYS[2], KEYS[3], KEYS[6]
-local token, keep = ARGV[1], tonumber(ARGV[2])
-local root, number = string.sub(KEYS[1], 1, -6), string.match(mine_key, '%d+$')
+local gone_key, queue_key, mine_key = KEYS[2], KEYS[3], KEYS[6 + ARGV[2]]
+local token, number, keep = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local root = string.sub(KEYS[1], 1, -6)
 
 local seat, answer, kept = redis.call('HMGET', mine_key, 'token', 'fence'), 'released', false
 if seat[1] ~= token then
   answer = seat[1] and 'taken' or 'gone'
 else
-  if ARGV[5] == '1' then
+  if ARGV[6] == '1' then
     restore(mine_key, KEYS[5])
   end
   if keep > 0 then
@@ -28,14 +28,14 @@ else
     redis.pcall('PUBLISH', root .. 'events', 'released ' .. number .. ' ' .. (seat[2] or '0'))
   end
 end
-if ARGV[3] == '1' then
+if ARGV[4] == '1' then
   redis.call('PEXPIRE', gone_key, GONE_TTL)
   bury(gone_key, token)
 end
 if redis.call('EXISTS', queue_key) == 1 then
-  local line = line_of(root, queue_key, KEYS[4], tonumber(ARGV[4]), math.floor(now_us() / 1000))
+  local line = line_of(root, queue_key, KEYS[4], tonumber(ARGV[5]), math.floor(now_us() / 1000))
   line.prune()
-  line.walk(line.free(KEYS, 7))
+  line.walk(line.free(KEYS, 6))
   if kept then
     line.nudge(tonumber(number))
   end

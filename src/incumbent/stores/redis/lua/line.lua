@@ -1,0 +1,178 @@
+-- What the scripts begin with, after the prelude, that free seats or give them to those who stand in line.
+--
+-- The line is a sorted set of places by arrival (us). A place is `size:process:ticket`: how many seats its waiter can
+-- see, the process whose inbox wakes it, and a ticket that is unique there. Beside it, `alive` holds deadlines (ms):
+-- `p:process` until when a process is believed to be there, `w:place` until when a woken waiter may take its seat.
+
+-- The run of this seat's term does not count: the tick is again what it was before, unless another run has set it since.
+local function restore(seat, tick)
+  local run = redis.call('HMGET', seat, 'was', 'period')
+  if not run[2] or redis.call('GET', tick) ~= run[2] then
+    return
+  end
+  -- First, so that a full server does not refuse what follows; and it mends a tick without an end.
+  redis.call('PEXPIRE', tick, math.max(FENCE_TTL, redis.call('PTTL', tick)))
+  if run[1] == '' then
+    redis.call('DEL', tick)
+  else
+    redis.call('SET', tick, run[1], 'KEEPTTL')
+  end
+end
+
+-- The taken seat among `keys` from `first` on that is free soonest: where it stands there, and its TTL; or nothing.
+local function soonest(keys, first, lease)
+  local index, least
+  for i = first, #keys do
+    local ttl = redis.call('PTTL', keys[i])
+    if ttl == -1 then
+      -- Somebody else's doing (PERSIST, RESTORE), and taken for ever without this. Long enough for any holder's lease.
+      ttl = math.max(FENCE_TTL, lease)
+      redis.call('PEXPIRE', keys[i], ttl)
+    end
+    if ttl >= 0 and not (least and least <= ttl) then
+      index, least = i, ttl
+    end
+  end
+  return index, least
+end
+
+-- The line of one election. `root` is what its channels begin with, `grace` how long a woken waiter's seat is kept.
+local function line_of(root, queue, alive, grace, now_ms)
+  local line = {}
+
+  -- Size and process of a place; nothing for one of a later release, which is left alone.
+  local function parts(place)
+    local size, process = string.match(place, '^(%d+):([^:]+):')
+    return tonumber(size or 0), process
+  end
+
+  -- Adds to a set that must never be without an end. PEXPIRE comes first: a user without that right must not make
+  -- such a set, and a full server refuses nothing after it.
+  local function put(set, ttl, ...)
+    local had = redis.call('PTTL', set)
+    redis.call('PEXPIRE', set, math.max(ttl, had))
+    redis.call('ZADD', set, ...)
+    if had < 0 then
+      redis.call('PEXPIRE', set, ttl)
+    end
+  end
+
+  -- Whether somebody hears it; taken for granted where publishing is not allowed.
+  function line.tell(process, message)
+    return redis.pcall('PUBLISH', root .. 'inbox:' .. process, message) ~= 0
+  end
+
+  function line.forget(place)
+    redis.call('ZREM', alive, 'w:' .. place)
+    if redis.call('ZREM', queue, place) == 1 and redis.call('EXISTS', queue) == 0 then
+      redis.call('DEL', alive)
+    end
+  end
+
+  -- A process past its deadline, or one that let a wake-up pass, loses all its places: three hundred frozen waiters
+  -- cost one grace, not three hundred.
+  function line.prune()
+    local late = redis.call('ZRANGEBYSCORE', alive, '-inf', now_ms)
+    if #late == 0 then
+      return
+    end
+    local gone = {}
+    for _, name in ipairs(late) do
+      local process = string.match(name, '^p:(.*)') or string.match(name, '^w:%d+:([^:]+):')
+      if process then
+        gone[process] = true
+        redis.call('ZREM', alive, name, 'p:' .. process)
+      end
+    end
+    for _, place in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
+      local _, process = parts(place)
+      if gone[process] then
+        line.forget(place)
+      end
+    end
+  end
+
+  -- The process is there. Both sets live twice as long as it is believed in.
+  function line.believe(process, stale)
+    prolong(queue, 2 * stale)
+    put(alive, 2 * stale, 'GT', now_ms + stale, 'p:' .. process)
+  end
+
+  -- Takes a place at `arrival` (0: at the end), unless it has one. Who asks has heard its wake-up. Returns its arrival.
+  function line.stand(place, arrival, now, stale)
+    if arrival == 0 then
+      local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+      arrival = tonumber(redis.call('ZSCORE', queue, place) or math.max(now, (last or 0) + 1))
+    end
+    arrival = string.format('%.0f', arrival)
+    put(queue, 2 * math.max(stale, grace), 'NX', arrival, place)
+    redis.call('ZREM', alive, 'w:' .. place)
+    if stale > 0 then
+      local _, process = parts(place)
+      line.believe(process, stale)
+    end
+    return arrival
+  end
+
+  -- Along the line while seats are free (`free`: their numbers, ascending, taken out as they find an owner). Each
+  -- waiter is due the lowest that it can see. Mine: returned. Woken already: reserved. Any other: woken, and
+  -- reserved; whom nobody hears is gone.
+  function line.walk(free, mine)
+    local granted, passed, more = nil, 0, true
+    while more and #free > 0 do
+      local places = redis.call('ZRANGE', queue, passed, passed + 15)
+      more = #places == 16
+      for _, place in ipairs(places) do
+        if #free == 0 then
+          break
+        end
+        local size, process = parts(place)
+        passed = passed + 1
+        if free[1] >= size then -- sees none
+        elseif place == mine then
+          granted = table.remove(free, 1)
+        elseif redis.call('ZSCORE', alive, 'w:' .. place) then
+          table.remove(free, 1)
+        elseif line.tell(process, 'wake ' .. place) then
+          put(alive, 2 * grace, now_ms + grace, 'w:' .. place)
+          table.remove(free, 1)
+        else
+          line.forget(place)
+          passed = passed - 1
+        end
+      end
+    end
+    return granted
+  end
+
+  -- Somebody leaves: what was due to it goes to the next in line.
+  function line.without(place, free)
+    line.prune()
+    line.forget(place)
+    line.walk(free)
+  end
+
+  -- The first that can see this seat sets its timer anew: the seat will be free sooner than it thinks.
+  function line.nudge(seat)
+    for _, place in ipairs(redis.call('ZRANGE', queue, 0, 15)) do
+      local size, process = parts(place)
+      if seat < size and line.tell(process, 'nudge') then
+        return
+      end
+    end
+  end
+
+  -- The numbers of the free seats among `keys` from `first` on.
+  function line.free(keys, first)
+    local free = {}
+    for i = first, #keys do
+      if not redis.call('HGET', keys[i], 'token') then
+        free[#free + 1] = i - first
+      end
+    end
+    return free
+  end
+
+  return line
+end
+

@@ -12,8 +12,7 @@ from typing import Any, NoReturn, ParamSpec, Self, TypeVar, Unpack
 from incumbent import names
 from incumbent.electors.identity import Identity
 from incumbent.engine import running, scheduling
-from incumbent.engine.candidacy import Candidacy
-from incumbent.engine.gate import Gate
+from incumbent.engine.candidacy import Candidacy, Gate
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term

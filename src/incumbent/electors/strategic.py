@@ -6,7 +6,7 @@ from incumbent import names
 from incumbent.durations import Duration, seconds
 from incumbent.electors.elector import Elector
 from incumbent.engine.best_first import BestFirst, grace_of
-from incumbent.engine.gate import Gate
+from incumbent.engine.candidacy import Gate
 from incumbent.engine.lookout import Asking
 from incumbent.engine.polls import Polls, Voter
 from incumbent.engine.reappraisal import Deference

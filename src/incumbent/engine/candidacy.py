@@ -7,14 +7,13 @@ import asyncio
 import math
 import os
 import random
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from incumbent import clock, events
 from incumbent.backoff import pause_after
 from incumbent.engine import handle
-from incumbent.engine.gate import Gate
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
@@ -34,6 +33,32 @@ class Verdict(NamedTuple):
     loss: LossReason | None
     stopped: bool
     """Whether the `CancelledError` that left the action was ours, and nobody else's."""
+
+
+Result: TypeAlias = Literal["succeeded", "failed"]
+"""What the work of a term came to."""
+
+
+class Gate(Protocol):
+    """What may stand between a candidacy and the seat: it has a say in who tries when.
+
+    Never in who leads. One gate is for one candidacy, from its first look to the end of its term.
+    """
+
+    async def admit(self, give_up_at: float, budget: Budget) -> Skipped | None:
+        """Return None when the candidacy may ask for the seat, or why it did not in time.
+
+        Asked again after a refusal. What the store raises comes out.
+        """
+        ...
+
+    def elected(self, term: Term) -> None:
+        """The candidacy has the seat."""
+        ...
+
+    async def close(self, deed: Result | None, closing: Callable[[], Awaitable[None]]) -> None:
+        """The action has ended, with a result or without: see to it, and to ``closing()``."""
+        ...
 
 
 class Candidacy:
@@ -117,13 +142,10 @@ class Candidacy:
                 else:
                     if isinstance(answer, Grant):
                         return self._take(claim, answer)
-                    if isinstance(answer, Skipped):
-                        return self._skip(answer)
-                    if isinstance(answer, Ran):
-                        return self._skip(Skipped("already_ran"))
                     # In line, the answer to the last request is the end, and nothing before it.
-                    if last or (self._place is None and clock.now() >= give_up_at):
-                        return self._skip(Skipped("held", answer.holder))
+                    over = last or (self._place is None and clock.now() >= give_up_at)
+                    if over or not isinstance(answer, Busy):
+                        return self._skip(answer)
                     if answer.spent:
                         claim = self._claim()
                     failures = 0
@@ -217,16 +239,20 @@ class Candidacy:
         handle.push(self._lease)
         return self._lease
 
-    def _skip(self, why: Skipped) -> Skipped:
+    def _skip(self, answer: Busy | Ran | Skipped) -> Skipped:
         self._place = None  # the server has taken it out of the line
-        self._office.tell(events.AttemptSkipped, self, reason=why.reason, holder=why.holder)
-        return why
+        if isinstance(answer, Busy):
+            answer = Skipped("held", answer.holder)
+        elif isinstance(answer, Ran):
+            answer = Skipped("already_ran")
+        self._office.tell(events.AttemptSkipped, self, reason=answer.reason, holder=answer.holder)
+        return answer
 
     def _tell_delay(self, error: Exception, pause: float) -> None:
         self._office.tell(events.AttemptDelayed, self, error=error, retry_in=pause)
 
 
-def _deed(term: Term, error: BaseException | None) -> Literal["succeeded", "failed"] | None:
+def _deed(term: Term, error: BaseException | None) -> Result | None:
     """What the work came to; nothing when it was cancelled, or its lease lost."""
     if not term.kept or (error is not None and not isinstance(error, Exception)):
         return None

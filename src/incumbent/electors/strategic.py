@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from incumbent import names
 from incumbent.durations import Duration, seconds
 from incumbent.electors.elector import Elector
-from incumbent.engine.best_first import BestFirst, grace_of
+from incumbent.engine.best_first import BestFirst
 from incumbent.engine.candidacy import Gate
-from incumbent.engine.lookout import Asking
+from incumbent.engine.lookout import Told
 from incumbent.engine.polls import Polls, Voter
 from incumbent.engine.reappraisal import Deference
 from incumbent.engine.standing import Standing
@@ -156,12 +156,7 @@ class StrategicElector(Elector):
             self._polls,
             Voter(election, self.leader_id),
             options,
-            Asking(
-                self._office.store,
-                election,
-                request_timeout=options.request_timeout,
-                within=grace_of(options) / 2,  # so that the best is not late for its own seat
-            ),
+            Told(self._office.store, election, options.request_timeout),
             records=self._record_results,
             deference=self._deference if stays else None,
         )

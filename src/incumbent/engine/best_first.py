@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from incumbent import clock, events
-from incumbent.engine.lookout import AFTER_THE_END, Lookout
+from incumbent.engine.lookout import Lookout
 from incumbent.engine.polls import Polls, Voter
 from incumbent.engine.reappraisal import Deference, Reappraisal
 from incumbent.engine.term import Term
@@ -28,6 +28,9 @@ AT_ONCE: Final = 3
 
 SHORTEST_PAUSE: Final = 0.1
 """Seconds between two tries, when a seat that looks free is refused: others stand in its line."""
+
+AFTER_THE_END: Final = 0.01
+"""Seconds after a lease's end at which it is looked at in any case: not so early as to find it."""
 
 OUTSIDE: Final = 1.0
 """Seconds until somebody who does not stand looks whether it does."""
@@ -66,6 +69,12 @@ class BestFirst:
 
     async def admit(self, give_up_at: float, budget: Budget) -> Skipped | None:
         """Look again and again; every try follows a fresh look, never one that was waited on."""
+        try:
+            return await self._admit(give_up_at, budget)
+        finally:
+            self._lookout.close()
+
+    async def _admit(self, give_up_at: float, budget: Budget) -> Skipped | None:
         while True:
             whose = await self._look(budget)
             now = clock.now()
@@ -112,8 +121,9 @@ class BestFirst:
             return SHORTEST_PAUSE
         if whose.seconds > AT_ONCE * self._grace:
             return self._grace
-        # A little later than due, so that nodes whose clocks agree do not all come at once.
-        return whose.seconds + random.random() * self._grace / 10
+        # Nobody is told that a better one has gone. At last, a little later than due, so that nodes
+        # whose clocks agree do not all come at once.
+        return min(whose.seconds + random.random() * self._grace / 10, self._grace / 3)
 
     def _budget(self, give_up_at: float) -> Budget:
         """The time of two requests, and not more than that beyond the time to give up."""

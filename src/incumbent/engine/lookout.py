@@ -1,58 +1,66 @@
-"""When it is worth looking at an election again.
+"""When it is worth looking at an election again: when the store says that its seat has changed.
 
-For now by asking who has the seat, a few times a second: the one place to be told instead.
+Knows nothing of who should lead. The subscription of the process is shared by all that watch.
 """
 
 import asyncio
-import random
-from typing import Final, Protocol
+from typing import Protocol
 
 from incumbent import clock
 from incumbent.results import LeaderInfo
 from incumbent.stores.base import Budget, Store
-
-LONGEST_PAUSE: Final = 0.3
-"""Seconds between two looks at the seat, at most."""
-
-AFTER_THE_END: Final = 0.005
-"""Seconds after a lease's end at which the seat is looked at: not so early as to find it taken."""
+from incumbent.stores.mailbox import Mailbox
 
 
 class Lookout(Protocol):
     """Who watches the seat of one election."""
 
     async def change(self, leader: LeaderInfo | None, until: float) -> None:
-        """Return when `leader` may have the seat no more, or at `until` by `incumbent.clock`.
+        """Return when `leader` has the seat no more, or at `until` by `incumbent.clock`.
 
-        With None, when a free seat may have been taken. Too early is no harm.
+        With None, when the free seat has been taken. What happened since the look that showed
+        `leader` is not missed. Raises what the store raises.
         """
         ...
 
+    def close(self) -> None:
+        """Watch no more, until `change` is called again. Idempotent."""
+        ...
 
-class Asking:
-    """Asks the store, which is one small request each time, however many stand."""
 
-    def __init__(
-        self, store: Store, election: str, *, request_timeout: float, within: float
-    ) -> None:
-        """A change is to be noticed `within` so many seconds, or sooner."""
+class Told:
+    """Is told by the store."""
+
+    def __init__(self, store: Store, election: str, request_timeout: float) -> None:
         self._store = store
         self._election = election
         self._budget = Budget.of_two(request_timeout)
-        self._longest = min(LONGEST_PAUSE, within)
+        self._mailbox: Mailbox | None = None
 
     async def change(self, leader: LeaderInfo | None, until: float) -> None:
-        """See `Lookout`; raises what the store raises."""
-        while True:
-            # Chance spreads the looks of different nodes.
-            pause = self._longest * random.uniform(0.5, 1)
-            if leader is not None:
-                pause = min(pause, leader.remaining + AFTER_THE_END)
-            left = until - clock.now()
-            await asyncio.sleep(max(0.0, min(pause, left)))
-            if leader is None or left <= pause:
-                return
-            now_leading = (await self._store.state(self._election, 1, self._budget)).leaders
-            if not now_leading or now_leading[0].fence != leader.fence:
-                return
-            leader = now_leading[0]
+        """See `Lookout`. The first that a mailbox is told is what is now, so nothing is missed."""
+        known = _term(leader)
+        try:
+            async with asyncio.timeout(max(0.0, until - clock.now())):
+                if self._mailbox is None or self._mailbox.ended:
+                    self._mailbox = Mailbox()
+                    await self._store.watch(self._election, 1, self._budget, self._mailbox)
+                while True:
+                    leaders = (await self._mailbox.take()).leaders
+                    if _term(leaders[0] if leaders else None) != known:
+                        return
+        except TimeoutError:
+            return
+        except StopAsyncIteration:
+            # The store was closed, and works all the same for who goes on.
+            await asyncio.sleep(min(1.0, max(0.0, until - clock.now())))
+
+    def close(self) -> None:
+        """End the mailbox."""
+        mailbox, self._mailbox = self._mailbox, None
+        if mailbox is not None:
+            mailbox.end()
+
+
+def _term(leader: LeaderInfo | None) -> tuple[int, bool] | None:
+    return None if leader is None else (leader.fence, leader.retained)

@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parent
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 LUA = ROOT / "src/incumbent/stores/redis/lua"
 CHOSEN = {"INCUMBENT_TEST_SERVER", "INCUMBENT_TEST_URL"}  # the user knows better
-COVERAGE = ROOT / ".coverage-data"  # one folder of data files per Python
+OLDEST = next((version for version in PYTHONS if shutil.which(f"python{version}")), PYTHONS[0])
+COVERAGE = ROOT / ".coverage-data"
 
 nox.needs_version = ">=2025.10.14"
 nox.options.default_venv_backend = "uv"
@@ -69,29 +70,28 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The tests on one Python; what follows `--` goes to pytest.
 
-    The oldest Python has every server that there is, the others have the newest Valkey: what
-    differs between servers does not differ between Pythons. The tests wait more than they compute,
-    hence more workers than cores.
+    The oldest Python has every server that there is, and counts what was run through; the others
+    have the newest Valkey: what differs between servers does not differ between Pythons. The tests
+    wait more than they compute, hence more workers than cores.
     """
     install(session, "-e", ".[cli,cron,embedded]", "--group", "test")
-    data = COVERAGE / str(session.python)
-    shutil.rmtree(data, ignore_errors=True)
-    data.mkdir(parents=True)
-    env = {"COVERAGE_FILE": str(data / ".coverage")}
-    if session.python != PYTHONS[0] and not CHOSEN & os.environ.keys():
+    run, env = ["pytest"], {}
+    if session.python == OLDEST:
+        shutil.rmtree(COVERAGE, ignore_errors=True)
+        COVERAGE.mkdir()
+        run, env = ["coverage", "run", "-m", "pytest"], {"COVERAGE_FILE": str(COVERAGE / "data")}
+    elif not CHOSEN & os.environ.keys():
         env["INCUMBENT_TEST_SERVER"] = "valkey-9"
-    workers = ["-n", "4", "--dist", "worksteal"]
-    session.run(*("coverage", "run", "-m", "pytest", *workers, *session.posargs), env=env)
+    session.run(*run, "-n", "4", "--dist", "worksteal", *session.posargs, env=env)
 
 
 @nox.session
 def coverage(session: nox.Session) -> None:
-    """What the tests of all Pythons together have run through."""
+    """What the tests have run through."""
     install(session, "coverage>=7.11")
-    folders = [str(folder) for folder in sorted(COVERAGE.glob("*")) if any(folder.iterdir())]
-    if not folders:
-        session.error("no Python has run the tests: nothing to report")
-    session.run("coverage", "combine", "--keep", "--quiet", *folders)
+    if not any(COVERAGE.glob("*")):
+        session.error("the tests have not been run: nothing to report")
+    session.run("coverage", "combine", "--keep", "--quiet", str(COVERAGE))
     partial = ["--fail-under=0"] if session.posargs else []  # a selection of tests proves nothing
     session.run("coverage", "report", *partial)
 
@@ -115,7 +115,6 @@ def package(session: nox.Session) -> None:
 @nox.session(default=False)
 def oldest(session: nox.Session) -> None:
     """The tests with the oldest releases of what we depend on."""
-    install(
-        session, "-e", ".[cli,cron,embedded]", "--group", "test", "--resolution", "lowest-direct"
-    )
+    oldest_ones = ("--resolution", "lowest-direct")
+    install(session, "-e", ".[cli,cron,embedded]", "--group", "test", *oldest_ones)
     session.run("pytest", *session.posargs)

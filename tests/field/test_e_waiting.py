@@ -421,6 +421,20 @@ async def test_a_wait_ends_at_its_time_and_leaves_the_line(
         assert (await holder.state("one")).waiting == 0
 
 
+async def test_a_request_that_is_answered_after_the_time_is_not_the_last(
+    proxy: Proxy, valkey: Server, make_client: MakeClient, electors: list[LeaderElector]
+) -> None:
+    """It was sent while there was time, and stood in line: one more is needed to leave it."""
+    async with LeaderElector(make_client(proxy), hooks=()) as waiter, electors[0].lead("one"):
+        waiting = asyncio.create_task(waiter.using(wait_time=0.8).attempt("one", nothing))
+        (place,) = await wait_until(lambda: in_line(valkey, "one"))
+        (channel,) = valkey.cli("PUBSUB", "CHANNELS", "incumbent:*")
+        proxy.delay(0.45)
+        valkey.cli("PUBLISH", channel, f"wake {place}")
+        assert not isinstance(await waiting, Elected)
+        assert in_line(valkey, "one") == []
+
+
 async def test_a_cancelled_waiter_passes_its_wake_up_on(
     valkey: Server, electors: list[LeaderElector], touches: Touches
 ) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 import redis.asyncio
@@ -418,6 +419,67 @@ async def test_others_in_line_for_the_seat_do_not_make_it_spin(
     assert log.terms == [plain.leader_id, "a"]
     assert calls < 60
     await plain.aclose()
+
+
+# -- told, not polled --------------------------------------------------------------------------
+
+
+async def test_p8_standing_by_is_quiet_and_the_hand_over_quick(city: Town, valkey: Server) -> None:
+    """P8: nobody asks while somebody leads, and a release wakes the best at once."""
+    a, b, log = city.node("a", lease_time=30), city.node("b", lease_time=30), Log()
+
+    def calls() -> int:
+        stats = valkey.admin.info("commandstats")
+        return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("evalsha", "eval"))
+
+    async with a.candidate("job", {"priority": 1}), b.candidate("job", {"priority": 2}):
+        async with a.using(wait_time=5).lead("job"), running(b.campaign("job", log)):
+            await asyncio.sleep(0.3)
+            before = calls()
+            await asyncio.sleep(1)
+            assert calls() == before
+        began = time.monotonic()
+        async with running(b.campaign("job", log)):
+            await wait_until(lambda: bool(log.terms))
+            assert time.monotonic() - began < 0.5
+    assert log.terms == ["b"]
+
+
+async def test_a_release_between_the_look_and_the_watch_is_not_missed(town: Town) -> None:
+    """What a watcher is told first is what is now; without it a whole lease time would go by."""
+    a = town.node("a", lease_time=20)
+    b, log = town.node("b", lease_time=20, wait_time=10), Log()
+    store: Any = b._office.store
+    watch = store.watch
+    async with (
+        a.candidate("job", {"priority": 1}),
+        b.candidate("job", {"priority": 2}),
+        AsyncExitStack() as stack,
+    ):
+        await stack.enter_async_context(a.using(wait_time=2).lead("job"))
+
+        async def late(*args: Any) -> None:
+            store.watch = watch
+            await stack.aclose()
+            await watch(*args)
+
+        store.watch = late
+        with at_most(2.5):
+            assert isinstance(await b.attempt("job", log, 0), Elected)
+
+
+async def test_nothing_is_watched_any_more_when_it_leads_or_gives_up(town: Town) -> None:
+    """P4: the subscription is for who waits."""
+    a, b = town.node("a"), town.node("b", wait_time=0.3)
+    async with a.candidate("job", {"priority": 1}), b.candidate("job", {"priority": 2}):
+        async with a.using(wait_time=3).lead("job"):
+            assert isinstance(await b.attempt("job", nothing), Skipped)
+            async with running(b.campaign("job", nothing)):
+                await asyncio.sleep(0.1)
+        store: Any = b._office.store
+        watching = store._watching
+        hubs = getattr(watching, "_hubs", None) or watching.hubs
+        await wait_until(lambda: not hubs._hubs)
 
 
 # -- the elector itself -----------------------------------------------------------------------

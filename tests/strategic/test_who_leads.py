@@ -34,7 +34,7 @@ from incumbent.strategy import (
 from kit.fixtures import MakeClient, MakeProxy, StartServer
 from kit.servers import Server
 from kit.waiting import wait_until
-from promises.scene import at_most, nothing
+from promises.scene import at_most, cancel, nothing, queue_key, seat_key
 from strategic.scene import GRACE, LEASE, Log, Town, running
 
 
@@ -348,6 +348,22 @@ async def test_when_the_better_one_withdraws_the_next_moves_up(town: Town) -> No
             assert time.monotonic() - began < 0.75  # of a grace of 1 s
 
 
+async def test_each_time_the_seat_is_free_the_graces_begin_anew(town: Town) -> None:
+    """What was left of a grace when a better one came is not what is left when it has gone."""
+    a, b = town.node("a", lease_time=6), town.node("b", lease_time=6, wait_time=10)
+    async with (
+        a.candidate("job", {"priority": 2}),
+        b.candidate("job", {"priority": 1}),
+        running(b.attempt("job", nothing)) as (task,),
+    ):
+        await asyncio.sleep(0.6)  # of a grace of 1 s
+        async with a.lead("job"):
+            await asyncio.sleep(0.3)
+        freed_at = time.monotonic()
+        assert isinstance(await task, Elected)
+        assert time.monotonic() - freed_at >= 0.95
+
+
 async def test_the_time_to_become_the_best_counts(town: Town) -> None:
     """`wait_time` is kept while better ones are due, and while the seat is held."""
     a, b = town.node("a"), town.node("b", lease_time=6, wait_time=0.5)
@@ -401,23 +417,32 @@ async def test_a_holder_that_dies_is_followed_by_the_best(
         await me.__aexit__(None, None, None)
 
 
-async def test_others_in_line_for_the_seat_do_not_make_it_spin(
-    city: Town, valkey: Server, make_client: MakeClient
+async def test_a_seat_that_is_due_to_the_line_is_not_asked_for_all_the_time(
+    city: Town, valkey: Server, make_client: MakeClient, make_proxy: MakeProxy
 ) -> None:
-    """A plain elector that stands in the line of the same election is due the seat first."""
-    a = city.node("a", wait_time=2)
-    plain = LeaderElector(make_client(valkey), LeaderOptions(lease_time=LEASE, wait_time=5))
-    log = Log()
-    async with a.candidate("job"):
-        async with a.lead("job"):
-            task = asyncio.create_task(plain.attempt("job", log, 0.3))
-            await asyncio.sleep(0.2)
-        before = valkey.admin.info("commandstats")["cmdstat_evalsha"]["calls"]
-        assert isinstance(await a.attempt("job", log, 0), Elected)
-        calls = valkey.admin.info("commandstats")["cmdstat_evalsha"]["calls"] - before
-        assert isinstance(await task, Elected)
-    assert log.terms == [plain.leader_id, "a"]
-    assert calls < 60
+    """It looks free, and is kept for a plain elector in line that does not come."""
+    proxy = await make_proxy(valkey)
+    a, log = city.node("a", lease_time=3, wait_time=5), Log()
+    options = LeaderOptions(lease_time=3, wait_time=30, request_timeout=0.5)
+    plain = LeaderElector(make_client(proxy), options)
+
+    def calls() -> int:
+        return int(valkey.admin.info("commandstats")["cmdstat_evalsha"]["calls"])
+
+    async with (
+        a.candidate("job"),
+        a.lead("job") as lease,
+        running(plain.attempt("job", log, 9)) as (waiting,),
+    ):
+        await wait_until(lambda: valkey.cli("EXISTS", queue_key("job")))
+        await asyncio.sleep(0.1)
+        proxy.hold_requests()
+        before = calls()
+        await lease.release()
+        assert isinstance(await a.attempt("job", nothing), Elected)
+        assert calls() - before < 120
+        await proxy.restore()
+        await cancel(waiting)
     await plain.aclose()
 
 
@@ -480,6 +505,34 @@ async def test_nothing_is_watched_any_more_when_it_leads_or_gives_up(town: Town)
         watching = store._watching
         hubs = getattr(watching, "_hubs", None) or watching.hubs
         await wait_until(lambda: not hubs._hubs)
+
+
+async def test_cancelled_at_any_turn_an_attempt_leaves_nothing(city: Town, valkey: Server) -> None:
+    """P4: no seat, no term and no task, wherever the cancellation comes."""
+    a = city.node("a")
+    async with a.candidate("job"):
+        await a.attempt("job", nothing)
+        for turns in range(60):
+            task = asyncio.create_task(a.attempt("job", nothing))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await cancel(task)
+            assert valkey.cli("EXISTS", seat_key("job")) == 0, turns
+            assert a.leases == ()
+
+
+async def test_cancelled_while_it_waits_it_watches_no_more(town: Town) -> None:
+    """P4: at each turn of the first ones, and when it has waited."""
+    a, b = town.node("a"), town.node("b", wait_time=None)
+    async with a.candidate("job", {"priority": 1}), b.candidate("job", {"priority": 2}):
+        async with a.using(wait_time=3).lead("job"):
+            for turns in (*range(30), 300):
+                task = asyncio.create_task(b.attempt("job", nothing))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await cancel(task)
+                assert task.cancelled()
+        assert isinstance(await b.attempt("job", nothing), Elected)
 
 
 # -- the elector itself -----------------------------------------------------------------------

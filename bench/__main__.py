@@ -8,13 +8,13 @@ from collections.abc import Iterable
 
 from redis.asyncio import Redis
 
-from bench import crowd, held, imports, lone, place, queue
+from bench import candidates, crowd, held, imports, lone, place, queue
 from bench.counts import FULL, QUICK, SMOKE, Counts
 from bench.figures import Figure, table
 from bench.raw import RawCycle
 from kit.servers import Server
 
-PARTS = ("lone", "crowd", "held", "queue", "import")
+PARTS = ("lone", "crowd", "held", "queue", "candidates", "import")
 
 
 async def measure(server: Server, counts: Counts, parts: Iterable[str]) -> list[Figure]:
@@ -30,6 +30,8 @@ async def measure(server: Server, counts: Counts, parts: Iterable[str]) -> list[
                 figures += await crowd.measure(server, raw, counts)
             elif part == "held":
                 figures += await held.measure(server, counts)
+            elif part == "candidates":
+                figures += await candidates.measure(server, counts)
             elif part == "queue":
                 figures += await queue.measure(server, counts)
             else:

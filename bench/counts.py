@@ -18,6 +18,10 @@ class Counts:
     periods: int
     """Renewal periods (a third of `lease_time`) over which the holder is watched."""
     imports: int
+    candidate_rounds: int
+    candidates: int
+    other_keys: int
+    """In the same database."""
     queue_rounds: int
     hand_overs: int
     """In one process, in one round."""
@@ -37,6 +41,9 @@ FULL = Counts(
     lease_time=30.0,
     periods=3,
     imports=31,
+    candidate_rounds=100,
+    candidates=1000,
+    other_keys=100_000,
     queue_rounds=5,
     hand_overs=300,
     slow_hand_overs=40,
@@ -54,6 +61,9 @@ QUICK = Counts(
     lease_time=6.0,
     periods=2,
     imports=9,
+    candidate_rounds=30,
+    candidates=1000,
+    other_keys=10_000,
     queue_rounds=2,
     hand_overs=100,
     slow_hand_overs=15,
@@ -70,6 +80,9 @@ SMOKE = Counts(
     lease_time=0.9,
     periods=2,
     imports=1,
+    candidate_rounds=2,
+    candidates=20,
+    other_keys=100,
     queue_rounds=1,
     hand_overs=6,
     slow_hand_overs=4,

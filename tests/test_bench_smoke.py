@@ -31,7 +31,7 @@ def test_every_part_gives_its_figures_as_json() -> None:
     said = json.loads(done.stdout)
     assert {"command", "date", "machine", "python", "packages", "server"} <= said.keys()
     asked = [figure for figure in said["figures"] if figure["met"] is not None]
-    assert len(asked) == 12
+    assert len(asked) == 13
     for figure in said["figures"]:
         number = figure["value"]
         assert number > 0 or "memory" in figure["what"] or "CPU" in figure["what"], figure

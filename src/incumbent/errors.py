@@ -10,7 +10,7 @@ Bad arguments are `ValueError` and `TypeError`. Errors of Redis come out as redi
 message ever shows a lease's token.
 """
 
-from incumbent.results import LeaderInfo, LossReason
+from incumbent.results import LeaderInfo, LossReason, SkipReason
 
 
 class IncumbentError(Exception):
@@ -20,14 +20,20 @@ class IncumbentError(Exception):
 class NotElectedError(IncumbentError):
     """`lead()` was not elected within `wait_time`."""
 
-    def __init__(self, election: str, holder: LeaderInfo | None = None) -> None:
-        super().__init__(election, holder)
+    def __init__(
+        self, election: str, holder: LeaderInfo | None = None, reason: SkipReason = "held"
+    ) -> None:
+        super().__init__(election, holder, reason)
         self.election = election
         self.holder = holder
+        self.reason: SkipReason = reason
 
     def __str__(self) -> str:
-        led_by = f": {self.holder.leader_id} has the seat" if self.holder else ""
-        return f"not elected in {self.election!r}{led_by}"
+        if self.holder is not None:
+            why = f": {self.holder.leader_id} has the seat"
+        else:
+            why = "" if self.reason == "held" else f": {self.reason}"
+        return f"not elected in {self.election!r}{why}"
 
 
 class LeadershipLostError(IncumbentError):

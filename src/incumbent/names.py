@@ -48,6 +48,11 @@ def leader_name(leader_id: str) -> str:
     return _check("leader_id", leader_id)
 
 
+def node_name(node_id: str) -> str:
+    """`node_id`, checked to be fit to name a candidate, and the leader that it may become."""
+    return _check("node_id", node_id)
+
+
 def _text(what: str, name: str) -> str:
     if not isinstance(name, str):
         raise TypeError(f"{what} must be a str, not {type(name).__name__}")

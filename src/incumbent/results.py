@@ -22,10 +22,13 @@ process slept past it. ``max_hold_time``: the term had lasted as long as it may.
 it was asked to hand over.
 """
 
-SkipReason: TypeAlias = Literal["held", "already_ran"]
+SkipReason: TypeAlias = Literal["held", "already_ran", "not_a_candidate", "not_best"]
 """Why an attempt did not lead.
 
 ``held``: every seat was taken, or due to others in line, as long as it would wait.
+``already_ran``: the period of `once_per` has had its run. Only in strategic elections:
+``not_a_candidate``: this node does not stand; ``not_best``: the seat was left to better candidates
+as long as it would wait.
 """
 
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from contract.bench import MEMORY, Bench
+from contract.registrar import Registrar, registrar_on
 from incumbent.stores.memory import MemoryStore
 from incumbent.stores.redis import RedisStore
 from kit.binaries import KINDS, locate
@@ -53,3 +54,39 @@ async def bench_of_first(valkey: Server, make_client: MakeClient) -> AsyncIterat
     store = RedisStore(make_client(valkey), "incumbent")
     yield Bench(store, valkey)
     await store.aclose()
+
+
+@pytest.fixture(params=[MEMORY, *HERE])
+async def registrar(
+    request: pytest.FixtureRequest,
+    server_pool: ServerPool,
+    watched_prefixes: list[str],
+    make_client: MakeClient,
+) -> AsyncIterator[Registrar]:
+    """A registry without candidates, once for each kind, beside a store without leases."""
+    kind = str(request.param)
+    if kind == MEMORY:
+        memory = MemoryStore()
+        yield Registrar(memory.registry, memory)
+        return
+    if kind != EXTERNAL and locate(kind).path is None:
+        pytest.skip(f"no {kind}: {locate(kind).reason}")
+    server = server_pool.get(kind)
+    async with registrar_on(server, make_client(server)) as on_server:
+        yield on_server
+    left = keys_without_ttl(server, watched_prefixes)
+    assert not left, f"keys without TTL: {left}"
+
+
+@pytest.fixture
+async def redis_registrar(server: Server, make_client: MakeClient) -> AsyncIterator[Registrar]:
+    """The same, for what only a server has."""
+    async with registrar_on(server, make_client(server)) as registrar:
+        yield registrar
+
+
+@pytest.fixture
+async def registrar_of_first(valkey: Server, make_client: MakeClient) -> AsyncIterator[Registrar]:
+    """The same on one server, where one is enough."""
+    async with registrar_on(valkey, make_client(valkey)) as registrar:
+        yield registrar

@@ -22,7 +22,7 @@ def examples() -> list[str]:
 
 def test_the_page_has_examples() -> None:
     """The pattern that finds the examples finds them."""
-    assert len(examples()) == 9
+    assert len(examples()) == 10
 
 
 async def test_the_first_example_runs_as_a_program(valkey: Server, capsys: Any) -> None:
@@ -62,18 +62,20 @@ async def test_the_other_examples_run_one_after_another(valkey: Server, capsys: 
     ):
         names = {
             "elector": elector,
+            "redis": redis,
             "generate": generate,
             "serve": serve,
             "save": save,
             "rows": [],
-            "redis": redis,
             "tidy_up": tidy_up,
             "consume": consume,
         }
         for example in examples()[1:]:
             with suppress(Tidied):
                 await run(example.replace("every=60", "every=0.2"), names)
-    assert capsys.readouterr().out.splitlines()[0] == "done: 42 pages"
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "done: 42 pages"
+    assert "web-1 {'web-1': -0.5} {}" in said
     assert len(saved) == 1
 
 

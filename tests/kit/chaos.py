@@ -37,6 +37,7 @@ class Outcome:
     lease_time: float
     faults: Counter[str]
     report: Report
+    candidate_ttl: float = 0.0
     registers: tuple[RegisterReport, ...]
     """By seat."""
 
@@ -48,7 +49,7 @@ class Outcome:
     @property
     def max_idle(self) -> float:
         """How long a free seat may stay free."""
-        return self.lease_time + IDLE_BEYOND_LEASE
+        return self.lease_time + self.candidate_ttl + IDLE_BEYOND_LEASE
 
     @property
     def sound(self) -> bool:
@@ -102,28 +103,36 @@ async def run(
     seed: int,
     lease_time: float = 0.8,
     size: int = 4,
+    candidate_ttl: float = 0.0,
     seats: int = 1,
 ) -> Outcome:
     """One storm over one crew; all its processes have ended when it returns.
+
+    With a `candidate_ttl` it is a strategic election, among candidates whose loads change.
 
     The server must have `aof=True`: it is killed as well, and P1 asks that the data survive.
     """
     plan: dict[str, Any] = {"hold": (0.05, 2 * lease_time), "seats": seats}
     plan |= {"options": {"lease_time": lease_time}, "client": {"socket_timeout": lease_time}}
+    plan |= {"candidate_ttl": candidate_ttl, "jitter": float(size)} if candidate_ttl else {}
+    # Who was out of reach too long stands again with its next heartbeat.
+    settle = SETTLE + candidate_ttl / 3
     crew = Crew(server, folder, size=size, seed=seed, plan=plan)
     async with crew:
         await crew.all_standing()
         storm = Storm(crew, seconds=seconds, lease_time=lease_time, seed=seed)
         faults = await storm.rage()
-        await asyncio.sleep(lease_time + IDLE_BEYOND_LEASE + SETTLE)  # calm: somebody leads again
+        calm = lease_time + candidate_ttl + IDLE_BEYOND_LEASE + settle
+        await asyncio.sleep(calm)  # somebody leads again
         until = now()
     return Outcome(
         seconds=seconds,
         seed=seed,
         lease_time=lease_time,
         faults=faults,
-        report=check(crew.records(), until=until, settle=SETTLE),
+        report=check(crew.records(), until=until, settle=settle),
         registers=tuple(check_register(crew.register(seat)) for seat in range(seats)),
+        candidate_ttl=candidate_ttl,
     )
 
 
@@ -143,6 +152,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="which faults (default: 1)")
     parser.add_argument("--lease-time", type=float, default=0.8, help="seconds (default: 0.8)")
     parser.add_argument("--processes", type=int, default=4, help="contenders (default: 4)")
+    parser.add_argument(
+        "--candidate-ttl", type=float, default=0.0, help="seconds: the best candidate leads"
+    )
     parser.add_argument("--seats", type=int, default=1, help="leaders at once (default: 1)")
     parser.add_argument("--server", choices=KINDS, default=KINDS[0], help="kind of server")
     parser.add_argument("--keep", type=Path, help="a folder for the records and logs")
@@ -160,6 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 seed=given.seed,
                 lease_time=given.lease_time,
                 size=given.processes,
+                candidate_ttl=given.candidate_ttl,
                 seats=given.seats,
             )
         )

@@ -13,15 +13,19 @@ import json
 import random
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import redis.asyncio
 
-from incumbent import GroupElector, LeaderOptions, Lease, current_lease
+from incumbent import GroupElector, LeaderOptions, Lease, StrategicElector, current_lease
+from incumbent.strategy import LeastLoaded, Sticky
 from kit import register
 from kit.records import Kind, Record, Recorder, now
+
+AnyElector: TypeAlias = GroupElector | StrategicElector
 
 WORK_EVERY = 0.005
 REGISTER_WITHIN = 1.0
@@ -44,6 +48,8 @@ class Plan:
     hold: tuple[float, float] = (0.05, 0.8)
     rest: tuple[float, float] = (0.0, 0.02)
     run_for: float = 3600.0
+    candidate_ttl: float = 0.0  # above 0: it stands in a strategic election, the least loaded leads
+    jitter: float = 0.0  # of its load, which without one is 0 for place "a", 1 for "b", ...
     seed: int = 0
 
     def argument(self) -> str:
@@ -54,7 +60,7 @@ class Plan:
 class Contender:
     """One life: stand, work, rest, stand again."""
 
-    def __init__(self, plan: Plan, elector: GroupElector, recorder: Recorder) -> None:
+    def __init__(self, plan: Plan, elector: AnyElector, recorder: Recorder) -> None:
         self.plan = plan
         self.elector = elector
         self.recorder = recorder
@@ -66,9 +72,9 @@ class Contender:
         """Until the time is up."""
         try:
             async with asyncio.timeout(self.plan.run_for):
-                while True:
-                    await self._stand()
-                    await asyncio.sleep(self.random.uniform(*self.plan.rest))
+                if isinstance(self.elector, StrategicElector):
+                    await self._run_as_candidate(self.elector)
+                await self._run()
         except TimeoutError:
             pass
         finally:
@@ -76,6 +82,36 @@ class Contender:
             if self.writing is not None:
                 await asyncio.wait({self.writing})
             await self.register.aclose()
+
+    async def _run(self) -> NoReturn:
+        while True:
+            await self._stand()
+            await asyncio.sleep(self.random.uniform(*self.plan.rest))
+
+    async def _run_as_candidate(self, elector: StrategicElector) -> NoReturn:
+        """With a load that changes by its jitter; the server may be away now and then."""
+        while True:
+            with contextlib.suppress(redis.RedisError):
+                async with elector.candidate(
+                    self.plan.election, {"load": self._load()}, ttl=self.plan.candidate_ttl
+                ) as me:
+                    changing = asyncio.create_task(self._change(me.update))
+                    try:
+                        await self._run()
+                    finally:
+                        changing.cancel()
+                        await asyncio.wait({changing})
+            await asyncio.sleep(0.05)
+
+    async def _change(self, update: Callable[..., Awaitable[None]]) -> None:
+        while self.plan.jitter:
+            await asyncio.sleep(self.random.uniform(0.1, 0.5))
+            with contextlib.suppress(redis.RedisError):
+                await update(load=self._load())
+
+    def _load(self) -> float:
+        drift = self.random.uniform(-self.plan.jitter, self.plan.jitter)
+        return ord(self.plan.process[0]) - ord("a") + drift
 
     async def _stand(self) -> None:
         self._write("standing")
@@ -153,16 +189,25 @@ async def contend(plan: Plan) -> None:
     client = redis.asyncio.Redis.from_url(plan.url, **plan.client)
     try:
         with Recorder(Path(plan.records)) as recorder:
-            async with GroupElector(
-                client,
-                LeaderOptions(**plan.options),
-                seats=plan.seats,
-                prefix=plan.prefix,
-                leader_id=plan.process,
-            ) as elector:
+            async with _elector(client, plan) as elector:
                 await Contender(plan, elector, recorder).run()
     finally:
         await client.aclose()
+
+
+def _elector(client: "redis.asyncio.Redis", plan: Plan) -> AnyElector:
+    options = LeaderOptions(**plan.options)
+    if not plan.candidate_ttl:
+        return GroupElector(
+            client, options, seats=plan.seats, prefix=plan.prefix, leader_id=plan.process
+        )
+    return StrategicElector(
+        client,
+        options,
+        strategy=Sticky(LeastLoaded("load"), margin=0.5),
+        prefix=plan.prefix,
+        node_id=plan.process,
+    )
 
 
 async def _main(plan: Plan) -> None:

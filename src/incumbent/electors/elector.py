@@ -12,7 +12,7 @@ from typing import Any, NoReturn, ParamSpec, Self, TypeVar, Unpack
 from incumbent import names
 from incumbent.electors.identity import Identity
 from incumbent.engine import running, scheduling
-from incumbent.engine.candidacy import Candidacy
+from incumbent.engine.candidacy import Candidacy, Gate
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
@@ -145,7 +145,7 @@ class Elector:
         options = self._options.changed(wait_time=None)
         run = _bind(action, *args, **kwargs)
         return await running.campaign(
-            lambda: self._stand(name, options),
+            lambda: self._stand(name, options, stays=True),
             run,
             restart=options.restart,
             steady_after=options.lease_time,
@@ -281,18 +281,33 @@ class Elector:
             f"<{type(self).__name__} prefix={self._prefix!r}{tenant} leader_id={self.leader_id!r}>"
         )
 
-    def _stand(self, name: str, options: LeaderOptions | None = None, after: int = 0) -> Candidacy:
+    def _stand(
+        self,
+        name: str,
+        options: LeaderOptions | None = None,
+        after: int = 0,
+        *,
+        stays: bool = False,
+    ) -> Candidacy:
+        """`stays` is for who will stand again when it no longer leads."""
         if self._closed:
             raise RuntimeError("this elector is closed")
+        options = options or self._options
+        election = names.election_name(name, self._scope)
         return Candidacy(
             self._office,
-            options or self._options,
+            options,
             name=name,
-            election=names.election_name(name, self._scope),
+            election=election,
             seats=self._seats,
             leader_id=self.leader_id,
             after=after,
+            gate=self._gate(election, options, stays=stays),
         )
+
+    def _gate(self, election: str, options: LeaderOptions, *, stays: bool) -> Gate | None:
+        """What decides who may try when; without one it is the line."""
+        return None
 
     def _sibling(self, **changes: Any) -> Self:
         twin = copy.copy(self)

@@ -7,9 +7,9 @@ import asyncio
 import math
 import os
 import random
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from incumbent import clock, events
 from incumbent.backoff import pause_after
@@ -18,7 +18,7 @@ from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
 from incumbent.options import LeaderOptions
-from incumbent.results import LossReason, Skipped, SkipReason
+from incumbent.results import LossReason, Skipped
 from incumbent.shield import finish
 from incumbent.stores.base import Budget, Busy, Claim, Grant, Place, Ran
 
@@ -35,11 +35,38 @@ class Verdict(NamedTuple):
     """Whether the `CancelledError` that left the action was ours, and nobody else's."""
 
 
+Result: TypeAlias = Literal["succeeded", "failed"]
+"""What the work of a term came to."""
+
+
+class Gate(Protocol):
+    """What may stand between a candidacy and the seat: it has a say in who tries when.
+
+    Never in who leads. One gate is for one candidacy, from its first look to the end of its term.
+    """
+
+    async def admit(self, give_up_at: float, budget: Budget) -> Skipped | None:
+        """Return None when the candidacy may ask for the seat, or why it did not in time.
+
+        Asked again after a refusal. What the store raises comes out.
+        """
+        ...
+
+    def elected(self, term: Term) -> None:
+        """The candidacy has the seat."""
+        ...
+
+    async def close(self, deed: Result | None, closing: Callable[[], Awaitable[None]]) -> None:
+        """The action has ended, with a result or without: see to it, and to ``closing()``."""
+        ...
+
+
 class Candidacy:
     """A candidate for one seat of one election, once."""
 
     __slots__ = (
         "_after",
+        "_gate",
         "_lease",
         "_office",
         "_place",
@@ -61,14 +88,19 @@ class Candidacy:
         seats: int,
         leader_id: str,
         after: int = 0,
+        gate: Gate | None = None,
     ) -> None:
-        """With `once_per`, `after` leaves out the periods that begin before it: ms, epoch."""
+        """With `once_per`, `after` leaves out the periods that begin before it: ms, epoch.
+
+        With a `gate` it does not stand in line, but asks when the gate lets it.
+        """
         self.options: LeaderOptions = options
         self.name: str = name
         self.election: str = election
         self.seats: int = seats
         self.leader_id: str = leader_id
         self._after = after
+        self._gate = gate
         self._office = office
         self._term: Term | None = None
         self._lease: Lease | None = None
@@ -99,7 +131,7 @@ class Candidacy:
             while True:
                 last = clock.now() >= give_up_at
                 try:
-                    answer = await store.acquire(claim, budget, self._place, last=last)
+                    answer = await self._ask(claim, budget, give_up_at, last=last)
                 except Exception as error:
                     claim, failures = self._claim(), failures + 1
                     pause = _pause_after(failures)
@@ -112,7 +144,7 @@ class Candidacy:
                         return self._take(claim, answer)
                     # In line, the answer to the last request is the end, and nothing before it.
                     over = last or (self._place is None and clock.now() >= give_up_at)
-                    if over or isinstance(answer, Ran):
+                    if over or not isinstance(answer, Busy):
                         return self._skip(answer)
                     if answer.spent:
                         claim = self._claim()
@@ -124,7 +156,9 @@ class Candidacy:
                 await self._leave_line(self._place)
 
     async def _wait(self, claim: Claim, give_up_at: float) -> None:
-        """Take a place in line; who has one waits there to be called."""
+        """Take a place in line; who has one waits there to be called, who has a gate at that."""
+        if self._gate is not None:
+            return
         if self._place is None:
             self._place = await self._office.store.stand(claim, self._until(give_up_at))
         else:
@@ -136,6 +170,16 @@ class Candidacy:
             await finish(partial(place.leave, self._budget(clock.now())))
         finally:
             place.close()
+
+    async def _ask(
+        self, claim: Claim, budget: Budget, give_up_at: float, *, last: bool
+    ) -> Grant | Busy | Ran | Skipped:
+        if self._gate is not None:
+            refusal = await self._gate.admit(give_up_at, budget)
+            if refusal is not None:
+                return refusal
+            budget = self._budget(give_up_at)
+        return await self._office.store.acquire(claim, budget, self._place, last=last)
 
     async def _pause(self, until: float) -> None:
         """Wait after an error; who stands in line all the same is not called in vain."""
@@ -166,7 +210,11 @@ class Candidacy:
             self._office.tell(events.ActionRaised, term, error=error)
         once_per = self.options.once_per
         failed = error is not None or term.loss_reason is not None
-        await term.close(restore=failed and once_per is not None and once_per.retry_failed)
+        restore = failed and once_per is not None and once_per.retry_failed
+        if self._gate is None:
+            await term.close(restore=restore)
+        else:
+            await self._gate.close(_deed(term, error), partial(term.close, restore=restore))
         return Verdict(term.loss_reason, stopped)
 
     def _claim(self) -> Claim:
@@ -185,19 +233,30 @@ class Candidacy:
     def _take(self, claim: Claim, grant: Grant) -> Lease:
         self._place = None
         self._term = Term(self._office, self.options, self.name, claim, grant)
+        if self._gate is not None:
+            self._gate.elected(self._term)
         self._lease = Lease(self._term)
         handle.push(self._lease)
         return self._lease
 
-    def _skip(self, answer: Busy | Ran) -> Skipped:
+    def _skip(self, answer: Busy | Ran | Skipped) -> Skipped:
         self._place = None  # the server has taken it out of the line
-        reason: SkipReason = "already_ran" if isinstance(answer, Ran) else "held"
-        holder = None if isinstance(answer, Ran) else answer.holder
-        self._office.tell(events.AttemptSkipped, self, reason=reason, holder=holder)
-        return Skipped(reason, holder)
+        if isinstance(answer, Busy):
+            answer = Skipped("held", answer.holder)
+        elif isinstance(answer, Ran):
+            answer = Skipped("already_ran")
+        self._office.tell(events.AttemptSkipped, self, reason=answer.reason, holder=answer.holder)
+        return answer
 
     def _tell_delay(self, error: Exception, pause: float) -> None:
         self._office.tell(events.AttemptDelayed, self, error=error, retry_in=pause)
+
+
+def _deed(term: Term, error: BaseException | None) -> Result | None:
+    """What the work came to; nothing when it was cancelled, or its lease lost."""
+    if not term.kept or (error is not None and not isinstance(error, Exception)):
+        return None
+    return "succeeded" if error is None else "failed"
 
 
 def _pause_after(failures: int) -> float:

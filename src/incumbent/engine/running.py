@@ -98,7 +98,7 @@ class Leading(_Block):
     async def __aenter__(self) -> Lease:
         entry = await self._candidacy.enter()
         if isinstance(entry, Skipped):
-            raise NotElectedError(self._candidacy.name, entry.holder)
+            raise NotElectedError(self._candidacy.name, entry.holder, entry.reason)
         return entry
 
 

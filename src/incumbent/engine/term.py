@@ -89,6 +89,11 @@ class Term:
         return self._machine.remaining(clock.now()) if os.getpid() == self._pid else 0.0
 
     @property
+    def kept(self) -> bool:
+        """Whether nothing has come between: it is held, or was until we gave it back."""
+        return self.loss_reason is None and (self._closed or self.held)
+
+    @property
     def lost(self) -> asyncio.Event:
         """Set when the term is lost or asked to end. Made when asked for: most need none."""
         if self._lost is None:

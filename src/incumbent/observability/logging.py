@@ -20,6 +20,14 @@ _LEVELS: Final[dict[type[events.Event], tuple[int, str]]] = {
     events.ActionRaised: (logging.ERROR, "action raised"),
     events.AttemptSkipped: (logging.DEBUG, "not elected"),
     events.AttemptDelayed: (logging.WARNING, "election delayed"),
+    events.HeartbeatDelayed: (logging.WARNING, "heartbeat delayed"),
+    events.CandidateExpired: (logging.WARNING, "candidate expired"),
+    events.WithdrawalFailed: (logging.WARNING, "withdrawal failed"),
+    events.NodeIdShared: (logging.WARNING, "node id shared"),
+    events.NotStanding: (logging.WARNING, "not a candidate"),
+    events.StrategiesDiffer: (logging.WARNING, "strategies differ"),
+    events.RecordsUnreadable: (logging.WARNING, "records unreadable"),
+    events.ResultLost: (logging.WARNING, "result lost"),
 }
 _OTHER: Final = (logging.INFO, "event")
 

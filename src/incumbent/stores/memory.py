@@ -32,6 +32,7 @@ from incumbent.stores.mailbox import Mailbox
 
 if TYPE_CHECKING:
     from incumbent.stores.local import LocalWatching
+    from incumbent.stores.memory_registry import MemoryRegistry
 
 
 @dataclass(slots=True)
@@ -82,7 +83,18 @@ class MemoryStore:
         self._lines: dict[str, list[_Place]] = {}
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._arrivals = count(1)
+        self._registry: MemoryRegistry | None = None
         self._watching: LocalWatching | None = None
+
+    @property
+    def registry(self) -> "MemoryRegistry":
+        """Who stands in strategic elections: one for all electors that share this store."""
+        # Here, because most programs never ask: a quarter of what this library costs to import.
+        from incumbent.stores.memory_registry import MemoryRegistry  # noqa: PLC0415 - see above
+
+        if self._registry is None:
+            self._registry = MemoryRegistry(self, lambda election: self._fences.get(election, 0))
+        return self._registry
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._seats)} seats>"

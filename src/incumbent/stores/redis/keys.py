@@ -44,3 +44,22 @@ def keys_of(prefix: str, election: str, seats: int) -> Keys:
         state=PackedKeys.of(fence, queue, *numbered),
         step_down=PackedKeys.of(*numbered),
     )
+
+
+class RegistryKeys(NamedTuple):
+    """The keys of the scripts about candidates, in the order of their headers."""
+
+    change: PackedKeys
+    """Of enrol, withdraw and result."""
+    snapshot: PackedKeys
+
+
+@lru_cache(maxsize=1024)
+def registry_keys_of(prefix: str, election: str) -> RegistryKeys:
+    """The keys of the candidates of `election`, which has one seat."""
+    root = f"{prefix}:{{{election}}}:".encode()
+    candidates = root + b"candidates"
+    return RegistryKeys(
+        change=PackedKeys.of(candidates, root + b"gone"),
+        snapshot=PackedKeys.of(candidates, root + b"fence", root + b"seat:0"),
+    )

@@ -71,16 +71,20 @@ def _pack_once(parts: tuple[bytes, ...]) -> bytes:
     return pack(parts)
 
 
-def _load(name: str, *, line: bool = False, seldom: bool = False) -> Script:
-    parts = ("prelude", "line", name) if line else ("prelude", name)
-    text = b"".join([(_FOLDER / f"{part}.lua").read_bytes() for part in parts])
+def _load(name: str, *shared: str, seldom: bool = False) -> Script:
+    parts = [(_FOLDER / f"{part}.lua").read_bytes() for part in ("prelude", *shared, name)]
+    text = b"".join(parts)
     return Script(name, text, seldom=seldom)
 
 
-ACQUIRE: Final = _load("acquire", line=True)
+ENROL: Final = _load("enrol", "candidates")
+WITHDRAW: Final = _load("withdraw", "gone", "candidates", seldom=True)
+RESULT: Final = _load("result", "gone", "candidates")
+SNAPSHOT: Final = _load("snapshot")
+ACQUIRE: Final = _load("acquire", "line")
 EXTEND: Final = _load("extend")
-RELEASE: Final = _load("release", line=True)
-LEAVE: Final = _load("leave", line=True, seldom=True)
-TOUCH: Final = _load("touch", line=True)
+RELEASE: Final = _load("release", "gone", "line")
+LEAVE: Final = _load("leave", "gone", "line", seldom=True)
+TOUCH: Final = _load("touch", "line")
 STATE: Final = _load("state")
 STEP_DOWN: Final = _load("step_down", seldom=True)

@@ -15,7 +15,7 @@ from redis.asyncio import Redis, RedisCluster
 from incumbent import clock
 from incumbent.lease import valid_until
 from incumbent.periods import OncePer
-from incumbent.results import LeaderInfo, LeaderState
+from incumbent.results import LeaderState
 from incumbent.shield import finish
 from incumbent.stores.base import (
     Budget,
@@ -37,10 +37,12 @@ from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import keys_of
 from incumbent.stores.redis.lines import Lines
 from incumbent.stores.redis.place import ServerPlace
+from incumbent.stores.redis.replies import leader_of
 from incumbent.stores.redis.scripts import ms
 from incumbent.stores.redis.wire import Reply
 
 if TYPE_CHECKING:
+    from incumbent.stores.redis.registry import RedisRegistry
     from incumbent.stores.redis.watching import Watching
 
 MOST_CLOCKS: Final = 3
@@ -64,6 +66,14 @@ class RedisStore:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} prefix={self._prefix!r}>"
+
+    @property
+    def registry(self) -> "RedisRegistry":
+        """Who stands in strategic elections, asked for on the same connection."""
+        # Here, because most programs never ask: a quarter of what this library costs to import.
+        from incumbent.stores.redis.registry import RedisRegistry  # noqa: PLC0415 - see above
+
+        return RedisRegistry(self._caller, self._prefix)
 
     async def acquire(
         self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
@@ -155,7 +165,7 @@ class RedisStore:
                 mine.close()
             elif call.doubtful:
                 mine.call()  # such a copy may have taken it already, and with it the place
-        return Busy(_info(reply[1:7]) if int(reply[1]) >= 0 else None, spent=call.doubtful)
+        return Busy(leader_of(reply[1:7]) if int(reply[1]) >= 0 else None, spent=call.doubtful)
 
     async def stand(self, claim: Claim, budget: Budget) -> Place:
         return await (await self._lines_here()).stand(claim, min(budget))
@@ -239,7 +249,7 @@ class RedisStore:
     async def _snapshot(self, election: str, seats: int, budget: Budget) -> Snapshot:
         keys = keys_of(self._prefix, election, seats)
         waiting, fence, *taken = await self._caller.run(scripts.STATE, keys.state, (), budget)
-        leaders = tuple(_info(seat) for seat in taken)
+        leaders = tuple(leader_of(seat) for seat in taken)
         return Snapshot(LeaderState(election, leaders, int(waiting)), int(fence))
 
     async def _leave(self, claim: Claim, budget: Budget, place: bytes) -> None:
@@ -298,18 +308,6 @@ def _check(client: Any) -> None:
             f"not {kind.__module__}.{kind.__qualname__}; "
             "from a URL: redis.asyncio.Redis.from_url(...)"
         )
-
-
-def _info(seat: Sequence[Any]) -> LeaderInfo:
-    number, leader, fence, since, ttl, retained = seat
-    return LeaderInfo(
-        leader_id=bytes(leader).decode(errors="replace"),
-        seat=int(number),
-        fence=int(fence),
-        since=instant(int(since)),
-        remaining=max(0, int(ttl)) / 1000,
-        retained=bool(retained),
-    )
 
 
 def _flag(on: bool) -> bytes:  # noqa: FBT001 - its name says it

@@ -4,15 +4,6 @@
 -- see, the process whose inbox wakes it, and a ticket that is unique there. Beside it, `alive` holds deadlines (ms):
 -- `p:process` until when a process is believed to be there, `w:place` until when a woken waiter may take its seat.
 
--- A claim that was given up: should its request arrive after all, it finds this. The caller has used PEXPIRE on
--- the key before: so a full server does not refuse what follows, and a user without that right gets no further.
-local function bury(gone, token)
-  local now_ms = now_us() / 1000
-  redis.call('ZADD', gone, now_ms, token)
-  redis.call('PEXPIRE', gone, GONE_TTL)
-  redis.call('ZREMRANGEBYSCORE', gone, '-inf', now_ms - GONE_TTL)
-end
-
 -- The run of this seat's term does not count: the tick is again what it was before, unless another run has set it since.
 local function restore(seat, tick)
   local run = redis.call('HMGET', seat, 'was', 'period')

@@ -1,0 +1,181 @@
+"""The gate of a strategic election: the best candidate tries first, the others when it does not.
+
+Looks, and waits between looks; what a look means is decided in `incumbent.strategy.turn`. Notes
+what became of the work: that it started, and whether it succeeded.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Final
+
+from incumbent import clock, events
+from incumbent.engine.lookout import Lookout
+from incumbent.engine.polls import Polls, Voter
+from incumbent.engine.reappraisal import Deference, Reappraisal
+from incumbent.engine.term import Term
+from incumbent.options import LeaderOptions
+from incumbent.results import Skipped
+from incumbent.shield import finish, outlast
+from incumbent.stores.base import Budget
+from incumbent.stores.registry import Deed
+from incumbent.strategy.turn import Outside, Taken, Try, Turn, Wait, turn
+
+LONGEST_GRACE: Final = 1.0
+AT_ONCE: Final = 3
+"""So many graces ahead of its turn a candidate looks often; the others once per grace."""
+
+SHORTEST_PAUSE: Final = 0.1
+"""Seconds between two tries, when a seat that looks free is refused: others stand in its line."""
+
+AFTER_THE_END: Final = 0.01
+"""Seconds after a lease's end at which it is looked at in any case: not so early as to find it."""
+
+OUTSIDE: Final = 1.0
+"""Seconds until somebody who does not stand looks whether it does."""
+
+
+def grace_of(options: LeaderOptions) -> float:
+    """Seconds for which the seat is left to each better candidate."""
+    return min(LONGEST_GRACE, options.lease_time / 6)
+
+
+class BestFirst:
+    """A gate; `deference` is given where the term is to be reappraised while it lasts."""
+
+    def __init__(
+        self,
+        polls: Polls,
+        voter: Voter,
+        options: LeaderOptions,
+        lookout: Lookout,
+        *,
+        records: bool,
+        deference: Deference | None,
+    ) -> None:
+        self._polls = polls
+        self._voter = voter
+        self._options = options
+        self._lookout = lookout
+        self._records = records
+        self._deference = deference
+        self._grace = grace_of(options)
+        self._free_since: float | None = None
+        self._tried_at: float | None = None
+        self._missed = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._reappraisal: Reappraisal | None = None
+
+    async def admit(self, give_up_at: float, budget: Budget) -> Skipped | None:
+        """Look again and again; every try follows a fresh look, never one that was waited on."""
+        try:
+            return await self._admit(give_up_at, budget)
+        finally:
+            self._lookout.close()
+
+    async def _admit(self, give_up_at: float, budget: Budget) -> Skipped | None:
+        while True:
+            whose = await self._look(budget)
+            now = clock.now()
+            if isinstance(whose, Try) and not self._too_soon(now):
+                self._tried_at = now
+                return None
+            if isinstance(whose, Outside):
+                if self._options.wait_time is not None:
+                    return Skipped("not_a_candidate")
+                self._miss()
+                await asyncio.sleep(OUTSIDE)
+            elif now >= give_up_at:
+                if isinstance(whose, Taken):
+                    return Skipped("held", whose.leader)
+                return Skipped("not_best")
+            elif isinstance(whose, Taken):
+                end = now + whose.leader.remaining + AFTER_THE_END
+                await self._lookout.change(whose.leader, min(end, give_up_at))
+            else:
+                await self._lookout.change(None, min(now + self._pause(whose), give_up_at))
+            budget = self._budget(give_up_at)
+
+    async def _look(self, budget: Budget) -> Turn:
+        look = await self._polls.look(self._voter, budget)
+        now = clock.now()
+        if look.snapshot.leader is not None:
+            self._free_since = None
+        elif self._free_since is None:
+            self._free_since = now
+        free_for = 0.0 if self._free_since is None else now - self._free_since
+        return turn(
+            look.snapshot,
+            look.result,
+            self._voter.leader_id,
+            free_for=free_for,
+            grace=self._grace,
+        )
+
+    def _too_soon(self, now: float) -> bool:
+        return self._tried_at is not None and now < self._tried_at + SHORTEST_PAUSE
+
+    def _pause(self, whose: Wait | Try) -> float:
+        if isinstance(whose, Try):
+            return SHORTEST_PAUSE
+        if whose.seconds > AT_ONCE * self._grace:
+            return self._grace
+        # Nobody is told that a better one has gone. At last, a little later than due, so that nodes
+        # whose clocks agree do not all come at once.
+        return min(whose.seconds + random.random() * self._grace / 10, self._grace / 3)
+
+    def _budget(self, give_up_at: float) -> Budget:
+        """The time of two requests, and not more than that beyond the time to give up."""
+        total, each = Budget.of_two(self._options.request_timeout)
+        return Budget(min(total, max(0.0, give_up_at + total - clock.now())), each)
+
+    def _miss(self) -> None:
+        if not self._missed:
+            self._missed = True
+            self._polls.office.tell(events.NotStanding, self._voter)
+
+    # -- the term ----------------------------------------------------------------------------
+
+    def elected(self, term: Term) -> None:
+        """Note that work starts, and begin to look for better ones."""
+        if self._records:
+            self._start(self._record("started"))
+        if self._deference is not None:
+            self._reappraisal = Reappraisal(
+                self._polls, self._voter, self._options, term, self._deference
+            )
+            self._start(self._reappraisal.run())
+
+    async def close(
+        self,
+        deed: Deed | None,
+        closing: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Note the result ahead of the release, so that who is called by that sees it."""
+        if self._reappraisal is not None:
+            self._reappraisal.stop()
+        await finish(partial(self._close, deed, closing))
+
+    async def _close(self, deed: Deed | None, closing: Callable[[], Awaitable[None]]) -> None:
+        try:
+            if self._records and deed is not None:
+                self._records = False  # not again, should this be repeated
+                self._start(self._record(deed))
+                await asyncio.sleep(0)  # in which it is sent
+        finally:
+            try:
+                await closing()
+            finally:
+                await outlast(*self._tasks)
+
+    async def _record(self, deed: Deed) -> None:
+        each = self._options.renewal_budget
+        election, node_id = self._voter
+        try:
+            await self._polls.registry.record(election, node_id, deed, Budget(each, each))
+        except Exception as error:  # noqa: BLE001 - no failed note replaces the outcome
+            self._polls.office.tell(events.ResultLost, self._voter, deed=deed, error=error)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.get_running_loop().create_task(work, name="incumbent candidate"))

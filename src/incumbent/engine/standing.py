@@ -1,0 +1,160 @@
+"""To stand in an election: enrolled on entry, kept alive by heartbeats, withdrawn on exit.
+
+Knows records, not seats: who stands need not want to lead now.
+"""
+
+import asyncio
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+import anyio
+
+from incumbent import clock, events
+from incumbent.backoff import pause_after
+from incumbent.engine.polls import Polls, Voter
+from incumbent.shield import finish, outlast
+from incumbent.stores.base import Budget
+from incumbent.stores.registry import Enrolment
+from incumbent.strategy import Metadata, MetaValue
+
+GRID: Final = 0.05
+"""Seconds between the instants at which heartbeats leave, so that many leave as one command."""
+
+FIRST_PAUSE: Final = 0.1
+
+
+class Standing:
+    """A candidate, for a block: see `StrategicElector.candidate`. Not to be entered twice."""
+
+    def __init__(
+        self,
+        polls: Polls,
+        voter: Voter,
+        *,
+        metadata: Mapping[str, MetaValue],
+        ttl: float,
+        request_timeout: float,
+    ) -> None:
+        self._polls = polls
+        self._voter = voter
+        self._enrolment = Enrolment(
+            election=voter.election,
+            node_id=voter.leader_id,
+            ttl=ttl,
+            metadata=Metadata(metadata),
+            strategy=polls.fingerprint,
+        )
+        self._request_timeout = request_timeout
+        self._one_at_a_time = asyncio.Lock()
+        self._scope = anyio.CancelScope()
+        self._heart: asyncio.Task[None] | None = None
+        self._over = False
+
+    @property
+    def node_id(self) -> str:
+        """Who stands, and may lead by this name."""
+        return self._enrolment.node_id
+
+    @property
+    def metadata(self) -> Mapping[str, MetaValue]:
+        """What it says about itself."""
+        return self._enrolment.metadata
+
+    async def update(self, **changes: MetaValue) -> None:
+        """Change some of the metadata, for all who look from now on: ``await me.update(load=0.7)``.
+
+        When it raises for the store's sake, the next heartbeat tells it.
+
+        Raises:
+            TypeError, ValueError: not usable as metadata; nothing has changed.
+            redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.
+            RuntimeError: the block is not entered, or over.
+        """
+        if self._heart is None or self._over:
+            raise RuntimeError("this candidate does not stand: update it within its block")
+        metadata = Metadata({**self.metadata, **changes})
+        self._enrolment = replace(self._enrolment, metadata=metadata)
+        await self._enrol(Budget.of_two(self._request_timeout))
+
+    async def __aenter__(self) -> Self:
+        if self._heart is not None or self._over:
+            raise RuntimeError("this block is entered already: make another one with candidate()")
+        try:
+            await self._enrol(Budget.of_two(self._request_timeout))
+        except BaseException:
+            self._over = True
+            await finish(self._withdraw)  # the request may be on its way all the same
+            raise
+        self._heart = asyncio.get_running_loop().create_task(
+            self._beat(), name="incumbent heartbeat"
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._over = True
+        await finish(self._leave)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.node_id!r} in {self._voter.election!r}>"
+
+    async def _leave(self) -> None:
+        self._scope.cancel()
+        if self._heart is not None:
+            await outlast(self._heart)
+        await self._withdraw()
+
+    async def _beat(self) -> None:
+        """Enrol every third of the TTL; after a failure again, with back-off, for ever."""
+        ttl, failures = self._enrolment.ttl, 0
+        each = min(self._request_timeout, ttl / 6)
+        pause = _until_next(ttl / 3)
+        # The flag as well: on Python 3.11 a plain cancellation may be swallowed.
+        with self._scope:
+            while not self._over:
+                await asyncio.sleep(pause)
+                try:
+                    fresh = await self._enrol(Budget(each, each))
+                except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+                    failures += 1
+                    pause = pause_after(
+                        failures, first=FIRST_PAUSE, longest=ttl / 3, jitter=random.random()
+                    )
+                    self._tell(events.HeartbeatDelayed, error=error, retry_in=pause)
+                else:
+                    pause, failures = _until_next(ttl / 3), 0
+                    if fresh:
+                        self._tell(events.CandidateExpired)
+
+    async def _enrol(self, budget: Budget) -> bool:
+        """Returns whether it did not stand. One at a time: what was said last is to count."""
+        async with self._one_at_a_time:
+            enrolled = await self._polls.registry.enrol(self._enrolment, budget)
+        return enrolled != "gone" and enrolled.fresh
+
+    async def _withdraw(self) -> None:
+        each = self._request_timeout
+        try:
+            became = await self._polls.registry.withdraw(self._enrolment, Budget(each, each))
+        except Exception as error:  # noqa: BLE001 - the record ends by itself, after its TTL
+            self._tell(events.WithdrawalFailed, error=error)
+        else:
+            if became == "taken":
+                self._tell(events.NodeIdShared)
+
+    def _tell(self, kind: type[events.Event], **details: Any) -> None:
+        self._polls.office.tell(kind, self._voter, **details)
+
+
+def _until_next(period: float) -> float:
+    """Seconds until the next heartbeat, which leaves on the grid."""
+    now = clock.now()
+    return max(0.0, math.floor((now + period) / GRID) * GRID - now)

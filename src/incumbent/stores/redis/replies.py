@@ -1,0 +1,20 @@
+"""What the answers of several scripts have in common, read in one place. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from incumbent.results import LeaderInfo
+from incumbent.stores.base import instant
+
+
+def leader_of(seat: Sequence[Any]) -> LeaderInfo:
+    """Who has the seat, as `state.lua` tells it: number, leader, fence, since, TTL, retained."""
+    number, leader, fence, since, ttl, retained = seat
+    return LeaderInfo(
+        leader_id=bytes(leader).decode(errors="replace"),
+        seat=int(number),
+        fence=int(fence),
+        since=instant(int(since)),
+        remaining=max(0, int(ttl)) / 1000,
+        retained=bool(retained),
+    )

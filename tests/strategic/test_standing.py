@@ -1,0 +1,260 @@
+"""candidate(): a node stands for a block, is kept alive, changes its metadata, and withdraws."""
+
+import asyncio
+from typing import Any
+
+import pytest
+import redis.asyncio
+
+from incumbent import events
+from incumbent.strategy import Candidate
+from kit.fixtures import MakeClient, MakeProxy, StartServer
+from kit.proxy import Proxy
+from kit.servers import Server
+from kit.waiting import wait_until
+from promises.scene import at_most, cancel
+from strategic.scene import Town
+
+KEY = "incumbent:{job}:candidates"
+
+
+async def stands(town: Town, node: str) -> Candidate | None:
+    """The record of a node, if there is one."""
+    found = await town.electors[node].candidates("job")
+    return next((each for each in found if each.node_id == node), None)
+
+
+async def test_a_candidate_stands_for_the_block(town: Town) -> None:
+    """It is there with its metadata from entry to exit, and no longer."""
+    a = town.node("a")
+    async with a.candidate("job", {"load": 0.5, "zone": "north"}) as me:
+        assert me.node_id == a.node_id == "a"
+        assert me.metadata == {"load": 0.5, "zone": "north"}
+        found = await stands(town, "a")
+        assert found is not None
+        assert found.metadata == {"load": 0.5, "zone": "north"}
+    assert await a.candidates("job") == ()
+
+
+async def test_update_tells_everybody_at_once(town: Town) -> None:
+    """Some keys change, the others and the registration stay."""
+    a, b = town.node("a"), town.node("b")
+    async with a.candidate("job", {"load": 0.5, "zone": "north"}) as me:
+        (before,) = await b.candidates("job")
+        await me.update(load=0.7)
+        (after,) = await b.candidates("job")
+        assert me.metadata == after.metadata == {"load": 0.7, "zone": "north"}
+        assert after.registered_at == before.registered_at
+
+
+async def test_updates_at_once_end_with_the_last(town: Town) -> None:
+    """However many are under way, what was said last is what counts."""
+    a = town.node("a")
+    async with a.candidate("job") as me:
+        await asyncio.gather(*(me.update(load=number) for number in range(50)))
+        (found,) = await a.candidates("job")
+        assert found.metadata == {"load": 49}
+
+
+@pytest.mark.parametrize("bad", [{"x": None}, {"x": float("nan")}, {"x": "y" * 256}])
+async def test_what_is_no_metadata_is_refused(town: Town, bad: dict[str, Any]) -> None:
+    """At once, and nothing has changed."""
+    a = town.node("a")
+    with pytest.raises((TypeError, ValueError)):
+        a.candidate("job", bad)
+    async with a.candidate("job", {"load": 1}) as me:
+        with pytest.raises((TypeError, ValueError)):
+            await me.update(**bad)
+        assert me.metadata == {"load": 1}
+
+
+async def test_a_block_is_entered_once(town: Town) -> None:
+    """And updated within only."""
+    me = town.node("a").candidate("job")
+    with pytest.raises(RuntimeError, match="within its block"):
+        await me.update(load=1)
+    async with me:
+        with pytest.raises(RuntimeError, match="entered already"):
+            await me.__aenter__()
+    with pytest.raises(RuntimeError, match="within its block"):
+        await me.update(load=1)
+    with pytest.raises(RuntimeError, match="entered already"):
+        await me.__aenter__()
+
+
+@pytest.mark.parametrize(("name", "ttl"), [("", 30), ("job", 0.1), ("job", 0), ("{job}", 30)])
+async def test_bad_arguments_are_refused_before_any_request(
+    town: Town, name: str, ttl: float
+) -> None:
+    """A TTL has to be given time to be renewed; there is no candidate without one."""
+    with pytest.raises(ValueError, match="must"):
+        town.node("a").candidate(name, ttl=ttl)
+
+
+async def test_heartbeats_keep_it_alive(town: Town) -> None:
+    """Far beyond its TTL, with the registration of the beginning."""
+    a = town.node("a")
+    async with a.candidate("job", ttl=0.4):
+        (before,) = await a.candidates("job")
+        for _ in range(12):
+            await asyncio.sleep(0.1)
+            assert await a.candidates("job") == (before,)
+    assert town.journals["a"].of(events.CandidateExpired) == []
+
+
+async def test_w32_who_is_dead_is_gone_after_its_ttl(town: Town) -> None:
+    """W32: no record outlives its node for ever."""
+    a = town.node("a")
+    me = a.candidate("job", ttl=0.4)
+    async with me:
+        assert me._heart is not None
+        me._scope.cancel()  # as if the process were gone
+        await asyncio.wait([me._heart])
+
+        async def gone() -> bool:
+            return await a.candidates("job") == ()
+
+        await wait_until(gone, within=3, every=0.02)
+
+
+async def test_it_withdraws_when_cancelled(town: Town) -> None:
+    """Whoever cancels the block, the record is gone when it has ended."""
+    a = town.node("a")
+    entered = asyncio.Event()
+
+    async def stand() -> None:
+        async with a.candidate("job"):
+            entered.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(stand())
+    await entered.wait()
+    await cancel(task)
+    assert task.cancelled()
+    assert await a.candidates("job") == ()
+
+
+async def test_cancelled_at_any_turn_it_leaves_nothing(city: Town, valkey: Server) -> None:
+    """P4: after a cancellation at each turn of the loop there is no record and no task."""
+    a = city.node("a")
+    completed = 0
+    for turns in range(40):
+
+        async def stand() -> None:
+            async with a.candidate("job") as me:
+                await me.update(load=1)
+            nonlocal completed
+            completed += 1
+
+        task = asyncio.create_task(stand())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await cancel(task)
+        assert valkey.cli("EXISTS", KEY) == 0, turns
+    await asyncio.sleep(0.1)
+    assert valkey.cli("EXISTS", KEY) == 0
+
+
+async def test_cancelled_twice_it_still_withdraws(
+    proxy: Proxy, make_client: MakeClient, city: Town, valkey: Server
+) -> None:
+    """The shield: a second cancellation while it withdraws slowly changes nothing."""
+    a = city.node("a", store=make_client(proxy))
+    entered = asyncio.Event()
+
+    async def stand() -> None:
+        async with a.candidate("job"):
+            entered.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(stand())
+    await entered.wait()
+    proxy.delay(0.1)
+    task.cancel()
+    await asyncio.sleep(0.02)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert valkey.cli("EXISTS", KEY) == 0
+
+
+async def test_the_body_error_wins(own_server: Server, make_client: MakeClient, city: Town) -> None:
+    """P6: a withdrawal that fails is told to the hooks, and replaces nothing."""
+    a = city.node("a", store=make_client(own_server), request_timeout=0.3)
+    mine = KeyError("mine")
+    me = a.candidate("job")
+    await me.__aenter__()
+    own_server.pause()
+    with at_most(1.5):
+        await me.__aexit__(KeyError, mine, None)  # returns, so that what it was given goes on
+    assert len(city.journals["a"].of(events.WithdrawalFailed)) == 1
+
+
+async def test_an_outage_is_survived_and_told(
+    valkey: Server, make_proxy: MakeProxy, make_client: MakeClient, city: Town
+) -> None:
+    """Heartbeats go on; after an outage beyond the TTL the candidate begins anew, and says so."""
+    proxy = await make_proxy(valkey)
+    a, b = city.node("a", store=make_client(proxy)), city.node("b")
+    async with a.candidate("job", {"load": 1}, ttl=0.5):
+        assert await a.record_result("job", success=True)
+        proxy.cut(refuse=True)
+
+        async def gone() -> bool:
+            return await b.candidates("job") == ()
+
+        await wait_until(gone, within=5, every=0.02)
+        assert city.journals["a"].of(events.HeartbeatDelayed)
+        await proxy.restore()
+        await city.journals["a"].has(events.CandidateExpired)
+        (found,) = await b.candidates("job")
+        assert (found.metadata, found.successes) == ({"load": 1}, 0)
+
+
+async def test_w39_entering_raises_what_the_store_raises(
+    start_server: StartServer, make_client: MakeClient, city: Town
+) -> None:
+    """W39: no server, no silent candidate."""
+    server = start_server()
+    a = city.node("a", store=make_client(server), request_timeout=0.3)
+    server.kill()
+    with at_most(1.5), pytest.raises((redis.ConnectionError, redis.TimeoutError)):
+        async with a.candidate("job"):
+            pass
+
+
+async def test_two_processes_with_one_node_id_are_told(town: Town) -> None:
+    """The later one stays; who leaves says that there is another."""
+    a = town.node("a")
+    journal = town.journals["a"]
+    first, second = a.candidate("job", {"is": 1}), town.node("a").candidate("job", {"is": 2})
+    await first.__aenter__()
+    async with second:
+        await first.__aexit__(None, None, None)
+        (found,) = await a.candidates("job")
+        assert found.metadata == {"is": 2}
+        assert len(journal.of(events.NodeIdShared)) == 1
+    assert await a.candidates("job") == ()
+
+
+async def test_heartbeats_of_many_elections_leave_as_one_command(
+    city: Town, valkey: Server
+) -> None:
+    """Coalesced: 40 candidates of one process beat together, with one write to the socket."""
+    a = city.node("a")
+    stands_in = [a.candidate(f"job-{number}", ttl=1.5) for number in range(40)]
+    for me in stands_in:
+        await me.__aenter__()
+    sent: list[int] = []
+    wire: Any = a._office.store._caller._wire  # type: ignore[attr-defined]
+    exchange = wire._exchange
+
+    async def counted(requests: Any) -> Any:
+        sent.append(len(requests))
+        return await exchange(requests)
+
+    wire._exchange = counted
+    await wait_until(lambda: sum(sent) >= 80, within=5)
+    wire._exchange = exchange
+    await asyncio.gather(*(me.__aexit__(None, None, None) for me in stands_in))
+    assert len(sent) <= 20, sent

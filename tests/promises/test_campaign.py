@@ -211,7 +211,7 @@ async def test_it_survives_a_clean_up_that_failed(
     proxy = await make_proxy(valkey)
     options = quick(lease_time=0.3, request_timeout=0.5)
     async with LeaderElector(make_client(proxy), options, hooks=[journal]) as elector:
-        await elector.state("one")
+        await elector.run_if_leader("warm", nothing)  # the server knows the scripts
         proxy.hold_replies("EVALSHA", "EVAL")
         campaigning = asyncio.create_task(elector.campaign("one", nothing))
         await wait_until(lambda: ttl_of(valkey, "one") > 0)

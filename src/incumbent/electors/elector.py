@@ -322,4 +322,4 @@ def _bind(
         raise TypeError(
             f"action must be a function that returns an awaitable, not {type(action).__name__}"
         )
-    return partial(action, *args, **kwargs)
+    return partial(action, *args, **kwargs) if args or kwargs else action

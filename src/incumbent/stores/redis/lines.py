@@ -7,7 +7,6 @@ another one.
 import asyncio
 import math
 import os
-import secrets
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
@@ -38,7 +37,7 @@ class Lines:
     def __init__(self, caller: Caller, prefix: str, pool: ConnectionPool) -> None:
         self._caller = caller
         self._prefix = prefix
-        self._process = secrets.token_hex(4).encode()
+        self._process = os.urandom(4).hex().encode()
         self._tickets = count(1)
         self._inbox = Inbox(pool)
         self._lines: dict[str, Line] = {}

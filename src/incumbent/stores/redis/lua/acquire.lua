@@ -61,18 +61,30 @@ if from then
   end
 end
 
-if line then
-  if seat or place ~= '' then
-    -- The same again: on a full server it is this write that is refused, and nothing has changed then.
-    redis.call('SET', fence_key, redis.call('GET', fence_key) or '0', 'PX', math.max(FENCE_TTL, 2 * lease))
+-- The fence, the same again: on a full server it is this write that is refused, and nothing has changed then.
+local function knock()
+  redis.call('SET', fence_key, redis.call('GET', fence_key) or '0', 'PX', math.max(FENCE_TTL, 2 * lease))
+end
+
+if line and place == '' then
+  if seat then
+    knock()
   end
   line.prune()
-  if place ~= '' then
-    arrival = line.stand(place, tonumber(arrival), now, stale)
+  line.walk(free)
+  seat = free[1] -- a passer-by takes only what the line leaves
+elseif line then
+  local called = line.called(place)
+  if not called then
+    knock()
   end
-  seat = line.walk(free, place)
-  if place == '' then
-    seat = free[1] -- a passer-by takes only what the line leaves
+  called = not line.prune() and called
+  if called then -- it stands, and is spared what a newcomer has to do
+    seat = line.walk(free, place)
+  end
+  if not (called and seat) then
+    arrival = line.stand(place, tonumber(arrival), now, stale)
+    seat = not called and line.walk(free, place)
   end
 end
 

@@ -50,7 +50,9 @@ local function line_of(root, queue, alive, grace, now_ms)
   -- such a set, and a full server refuses nothing after it.
   local function put(set, ttl, ...)
     local had = redis.call('PTTL', set)
-    redis.call('PEXPIRE', set, math.max(ttl, had))
+    if had < ttl then
+      redis.call('PEXPIRE', set, ttl)
+    end
     redis.call('ZADD', set, ...)
     if had < 0 then
       redis.call('PEXPIRE', set, ttl)
@@ -70,11 +72,11 @@ local function line_of(root, queue, alive, grace, now_ms)
   end
 
   -- A process past its deadline, or one that let a wake-up pass, loses all its places: three hundred frozen waiters
-  -- cost one grace, not three hundred.
+  -- cost one grace, not three hundred. Returns whether there was one.
   function line.prune()
     local late = redis.call('ZRANGEBYSCORE', alive, '-inf', now_ms)
     if #late == 0 then
-      return
+      return false
     end
     local gone = {}
     for _, name in ipairs(late) do
@@ -90,12 +92,18 @@ local function line_of(root, queue, alive, grace, now_ms)
         line.forget(place)
       end
     end
+    return true
   end
 
   -- The process is there. Both sets live twice as long as it is believed in.
   function line.believe(process, stale)
     prolong(queue, 2 * stale)
     put(alive, 2 * stale, 'GT', now_ms + stale, 'p:' .. process)
+  end
+
+  -- Whether a seat is kept for it.
+  function line.called(place)
+    return redis.call('ZSCORE', alive, 'w:' .. place)
   end
 
   -- Takes a place at `arrival` (0: at the end), unless it has one. Who asks has heard its wake-up. Returns its arrival.
@@ -131,7 +139,7 @@ local function line_of(root, queue, alive, grace, now_ms)
         if free[1] >= size then -- sees none
         elseif place == mine then
           granted = table.remove(free, 1)
-        elseif redis.call('ZSCORE', alive, 'w:' .. place) then
+        elseif line.called(place) then
           table.remove(free, 1)
         elseif line.tell(process, 'wake ' .. place) then
           put(alive, 2 * grace, now_ms + grace, 'w:' .. place)

@@ -7,7 +7,6 @@ what became of the work: that it started, and whether it succeeded.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial
 from typing import Any, Final
 
 from incumbent import clock, events
@@ -17,7 +16,7 @@ from incumbent.engine.reappraisal import Deference, Reappraisal
 from incumbent.engine.term import Term
 from incumbent.options import LeaderOptions
 from incumbent.results import Skipped
-from incumbent.shield import finish, outlast
+from incumbent.shield import outlast
 from incumbent.stores.base import Budget
 from incumbent.stores.registry import Deed
 from incumbent.strategy.turn import Outside, Taken, Try, Turn, Wait, turn
@@ -155,12 +154,8 @@ class BestFirst:
         """Note the result ahead of the release, so that who is called by that sees it."""
         if self._reappraisal is not None:
             self._reappraisal.stop()
-        await finish(partial(self._close, deed, closing))
-
-    async def _close(self, deed: Deed | None, closing: Callable[[], Awaitable[None]]) -> None:
         try:
             if self._records and deed is not None:
-                self._records = False  # not again, should this be repeated
                 self._start(self._record(deed))
                 await asyncio.sleep(0)  # in which it is sent
         finally:

@@ -4,13 +4,24 @@ import asyncio
 import random
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incumbent import events
-from incumbent.engine.reappraisal import Deference
-from incumbent.strategy import Candidate, LeastLoaded, Priority, Sticky
+from incumbent import LeaderInfo, LeaderOptions, events
+from incumbent.engine.polls import Look, Voter
+from incumbent.engine.reappraisal import Deference, Reappraisal
+from incumbent.strategy import (
+    Candidate,
+    ElectionResult,
+    LeastLoaded,
+    Priority,
+    Snapshot,
+    Sticky,
+)
 from kit.waiting import wait_until
 from promises.scene import Journal
 from strategic.scene import LEASE, Log, Town, running
@@ -126,6 +137,21 @@ def test_deference_doubles_until_the_offer_is_taken() -> None:
     assert deference.wait("job", came, 10.0) == 0.0
     deference.offer("job", came)
     assert deference.wait("job", came, 10.0) == 10.0
+
+
+@pytest.mark.parametrize(("fence", "expected"), [(7, "b"), (8, None), (None, None)])
+async def test_a_look_at_another_term_says_nothing(fence: int | None, expected: str | None) -> None:
+    """Who has lost the seat learns it by its renewal: the better one may be there already."""
+    term: Any = SimpleNamespace(grant=SimpleNamespace(fence=7))
+    nobody: Any = None
+    reappraisal = Reappraisal(nobody, Voter("job", "a"), LeaderOptions(), term, Deference())
+    leader = None
+    if fence is not None:
+        leader = LeaderInfo(leader_id="a", seat=0, fence=fence, since=NOW, remaining=1)
+    better = Candidate(node_id="b", registered_at=NOW)
+    snapshot = Snapshot(election="job", candidates=(better,), now=NOW, leader=leader)
+    winner = reappraisal._winner(Look(snapshot, ElectionResult.of([better])))
+    assert (winner and winner.node_id) == expected
 
 
 @given(times=st.integers(1, 60))

@@ -1,6 +1,6 @@
 """Options and types that several commands have in common."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -9,8 +9,14 @@ from incumbent.cli.connection import DEFAULT_URL
 from incumbent.cli.endings import UnavailableError
 from incumbent.periods import OncePer
 
+if TYPE_CHECKING:
+    FloatType = click.ParamType[float]
+    OncePerType = click.ParamType[OncePer]
+else:  # generic since click 8.4 only
+    FloatType = OncePerType = click.ParamType
 
-class DurationType(click.ParamType[float]):
+
+class DurationType(FloatType):
     """Seconds, or a number with a unit."""
 
     name = "duration"
@@ -37,7 +43,7 @@ class WaitType(DurationType):
         return float("inf") if value == "forever" else super().convert(value, param, ctx)
 
 
-class PeriodType(click.ParamType[OncePer]):
+class PeriodType(OncePerType):
     """How often: a duration, or a cron expression, which is known by its blanks."""
 
     name = "period"

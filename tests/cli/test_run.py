@@ -1,10 +1,14 @@
 """`incumbent run`: exit codes, what the program is told, who runs and who does not."""
 
+import os
+import shlex
 import signal
+import subprocess
+import sys
 
 import pytest
 
-from cli.stage import Program, Runs, alive, gone, seat
+from cli.stage import INCUMBENT, SOURCE, Program, Runs, alive, gone, seat
 from kit.servers import Server
 from kit.waiting import wait_until_blocking
 
@@ -185,9 +189,19 @@ def test_a_server_of_the_command_s_own(runs: Runs) -> None:
 
 def test_what_the_shell_opened_is_open_for_the_program(runs: Runs, program: Program) -> None:
     """Descriptors above 2 reach the program, and none of ours do."""
-    script = 'for fd in /proc/self/fd/*; do tell fd "$(readlink $fd)"; done'
-    assert runs("run", "x", "--", *program.command(script))[0] == 0
-    assert not [path for path in program.told("fd") if path.startswith(("pipe:", "socket:"))]
+    code = "import os; os.write(9, b'nine'); print(*(os.readlink(f'/proc/self/fd/{n}') for n in"
+    code += " os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{n}')), sep='\\n')"
+    inner = shlex.join([*INCUMBENT, "run", "x", "--", sys.executable, "-c", code])
+    ended = subprocess.run(
+        ["sh", "-c", f"exec 9>{program.log}; exec {inner}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": SOURCE, "INCUMBENT_URL": runs.server.url},
+    )
+    assert (ended.returncode, program.log.read_text()) == (0, "nine"), ended.stderr
+    pipes = [path for path in ended.stdout.splitlines() if path.startswith(("pipe:", "socket:"))]
+    assert len(pipes) == 2, "stdout and stderr"
 
 
 def test_signals_are_forwarded(runs: Runs, program: Program) -> None:

@@ -1,6 +1,7 @@
 """`incumbent campaign`: stands by, runs the program while leading, and starts it anew."""
 
 import signal
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_it_starts_an_ended_program_anew(runs: Runs, program: Program) -> None:
     times = [float(text) for text in program.wait_for("at", times=6, within=40)]
     run.signal(signal.SIGTERM)
     assert run.ends() == 0
-    pauses = [after - before for before, after in zip(times, times[1:], strict=False)]
+    pauses = [after - before for before, after in pairwise(times)]
     # The fifth is 0.8 to 1.6 s; a machine that is busy makes pauses longer, never shorter.
     assert all(
         pause > least for pause, least in zip(pauses, (0.05, 0.1, 0.2, 0.4, 0.8), strict=True)

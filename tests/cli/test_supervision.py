@@ -147,7 +147,7 @@ def test_a_frozen_command(runs: Runs, program: Program) -> None:
 def test_a_frozen_command_with_a_deaf_program(runs: Runs, program: Program) -> None:
     """SIGTERM first, SIGKILL before the lease can end."""
     command = program.command(STUBBORN)
-    run = runs.start("run", "x", "--lease", "3s", "--grace", "1s", "--", *command)
+    run = runs.start("run", "x", "--lease", "4s", "--grace", "1s", "--", *command)
     pids = program.pids()
     run.signal(signal.SIGSTOP)
     wait_until_blocking(lambda: gone(pids), within=20)

@@ -5,11 +5,15 @@ import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import redis
 
 from cli.stage import INCUMBENT, SOURCE, Program, Runs, alive, gone, seat
-from kit.servers import Server
+from kit import warden
+from kit.ports import free_port
+from kit.servers import Server, locate
 from kit.waiting import wait_until_blocking
 
 
@@ -231,3 +235,40 @@ def test_an_ignored_signal_stays_ignored(runs: Runs, program: Program) -> None:
     run.signal(signal.SIGTERM)
     assert run.ends() == 128 + signal.SIGTERM
     assert not alive(pid)
+
+
+def test_the_server_that_a_sentinel_names(
+    runs: Runs, own_server: Server, tmp_path: Path, program: Program
+) -> None:
+    """redis+sentinel:// with a real Sentinel, the second of two that are named."""
+    port = free_port(own_server.host)
+    config = tmp_path / "sentinel.conf"
+    config.write_text(
+        f"bind {own_server.host}\nport {port}\ndir {tmp_path}\n"
+        f"sentinel monitor main {own_server.host} {own_server.port} 1\n"
+    )
+    binary = locate(own_server.kind).path
+    with (tmp_path / "out").open("wb") as out:
+        sentinel = warden.start_child([str(binary), str(config), "--sentinel"], output=out)
+    try:
+        with redis.Redis(own_server.host, port) as client:
+            wait_until_blocking(lambda: answers(client), within=20)
+        url = f"redis+sentinel://{own_server.host}:1,{own_server.host}:{port}/main/3"
+        command = program.command("tell $INCUMBENT_FENCE")
+        assert runs("run", "x", "--", *command, url=url) == (0, "")
+        own_server.cli("SELECT", 3)
+        assert program.lines == [own_server.cli("GET", "incumbent:{x}:fence")]
+        code, errors = runs("run", "x", "--", "true", url=url.replace("main", "other"))
+        assert (code, errors.count("\n")) == (69, 1)
+    finally:
+        sentinel.kill()
+        sentinel.wait()
+        warden.reaped(sentinel)
+
+
+def answers(client: redis.Redis) -> bool:
+    """Whether the server of `client` is there."""
+    try:
+        return bool(client.ping())
+    except redis.ConnectionError:
+        return False

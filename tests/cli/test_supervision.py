@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import psutil  # type: ignore[import-untyped] # as in test_demo.py
 import pytest
 
 from cli.stage import INCUMBENT, SOURCE, Program, Run, Runs, alive, gone, seat
@@ -85,6 +86,34 @@ def test_the_program_dies_with_both(runs: Runs, program: Program) -> None:
     wait_until_blocking(lambda: not alive(pids[0]), within=1)
     for pid in filter(alive, pids):
         os.kill(pid, signal.SIGKILL)
+
+
+def test_a_frozen_supervisor(runs: Runs, program: Program) -> None:
+    """It is given a second beyond the grace; then the command ends the group by itself."""
+    run, pids = start(runs, program)
+    run.supervisor.suspend()
+    runs.server.cli("DEL", seat("x"))
+    assert run.ends() == 75
+    assert gone(pids)
+
+
+def test_a_killed_command_and_a_frozen_supervisor(runs: Runs, program: Program) -> None:
+    """The kernel resumes it when the command is gone, and it does its work."""
+    run, pids = start(runs, program)
+    run.supervisor.suspend()
+    run.signal(signal.SIGKILL)
+    wait_until_blocking(lambda: gone(pids), within=1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans go to process 1 elsewhere")
+def test_orphans_are_adopted(runs: Runs, program: Program) -> None:
+    """By the supervisor, which reaps them: in a container process 1 may not."""
+    script = "sh -c 'sleep 60 & echo pid $! >>" + str(program.log) + "'; tell pid $$; sleep 60"
+    run = runs.start("run", "x", "--", *program.command(script))
+    orphan, _ = program.pids(count=2)
+    assert psutil.Process(orphan).ppid() == run.supervisor.pid
+    os.kill(orphan, signal.SIGKILL)
+    wait_until_blocking(lambda: not psutil.pid_exists(orphan), within=10)
 
 
 @pytest.mark.parametrize("stolen", [False, True], ids=["deleted", "taken"])

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import psutil  # type: ignore[import-untyped] # as in test_demo.py
 
@@ -53,6 +54,14 @@ class Program:
     def pids(self, *, count: int = 1) -> list[int]:
         """The numbers of the processes that said ``pid N``."""
         return [int(text) for text in self.wait_for("pid", times=count)]
+
+
+class Closing(Protocol):
+    """Something that runs, and can be ended."""
+
+    def close(self) -> None:
+        """End what is left of it."""
+        ...
 
 
 class Run:
@@ -112,14 +121,19 @@ class Runs:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self._started: list[Run] = []
+        self._started: list[Closing] = []
 
     def start(
         self, *arguments: str, url: str | None = None, env: Mapping[str, str] | None = None
     ) -> Run:
         """Start ``incumbent ARGUMENTS``."""
-        self._started.append(Run(url or self.server, *arguments, env=env))
-        return self._started[-1]
+        run = Run(url or self.server, *arguments, env=env)
+        self.keep(run)
+        return run
+
+    def keep(self, run: Closing) -> None:
+        """Close `run`, too, when the block ends."""
+        self._started.append(run)
 
     def __call__(
         self, *arguments: str, url: str | None = None, env: Mapping[str, str] | None = None

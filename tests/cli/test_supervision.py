@@ -6,6 +6,7 @@ disturbs nobody), as far as they concern the command.
 
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -220,12 +221,22 @@ def test_case_81_a_second_start_disturbs_nobody(runs: Runs, program: Program) ->
 class Terminal:
     """The command in the foreground of a pseudo-terminal."""
 
-    def __init__(self, runs: Runs, *arguments: str) -> None:
+    def __init__(self, runs: Runs, *arguments: str, command: list[str] | None = None) -> None:
+        self._over = False
         pid, self._screen = pty.fork()
         if pid == 0:  # pragma: no cover - becomes the command
             os.environ.update(PYTHONPATH=SOURCE, INCUMBENT_URL=runs.server.url)
-            os.execv(sys.executable, [*INCUMBENT, *arguments])
+            command = command or [*INCUMBENT, *arguments]
+            os.execvp(command[0], command)
         self.pid = pid
+        runs.keep(self)
+
+    def close(self) -> None:
+        """End it, and with it all that it started."""
+        if not self._over:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            os.close(self._screen)
 
     def type(self, text: str) -> None:
         """As on the keyboard."""
@@ -234,6 +245,7 @@ class Terminal:
     def ends(self) -> int:
         """The exit code."""
         _, status = wait_until_blocking(self._ended, within=30)
+        self._over = True
         os.close(self._screen)
         return os.waitstatus_to_exitcode(status)
 
@@ -253,6 +265,18 @@ def test_ctrl_c_in_a_terminal(runs: Runs, program: Program) -> None:
     assert runs.server.cli("EXISTS", seat("x")) == 0
 
 
+def test_ctrl_c_reaches_a_script_around_it(runs: Runs, program: Program) -> None:
+    """The program alone is interrupted by the terminal; the shell does not go on all the same."""
+    command = shlex.join(
+        [*INCUMBENT, "run", "x", "--", *program.command("tell pid $$; exec sleep 60")]
+    )
+    terminal = Terminal(runs, command=["bash", "-c", f"{command}; echo went on >>{program.log}"])
+    program.pids()
+    terminal.type("\x03")
+    assert terminal.ends() == -signal.SIGINT
+    assert len(program.lines) == 1
+
+
 def test_a_program_may_ask(runs: Runs, program: Program) -> None:
     """It has the terminal, so it can read what is typed; and it is not suspended by Ctrl-Z."""
     terminal = Terminal(
@@ -266,13 +290,13 @@ def test_a_program_may_ask(runs: Runs, program: Program) -> None:
 
 
 def test_ctrl_c_while_it_waits(runs: Runs, program: Program) -> None:
-    """130, without a traceback, and nothing is left in the line."""
+    """It ends by SIGINT, so that a script around it ends as well; the line is left."""
     runs.start("run", "x", "--", *program.command("tell 1; sleep 60"))
     program.wait_for("1")
     terminal = Terminal(runs, "run", "x", "--wait", "forever", "--", "true")
     wait_until_blocking(lambda: runs.server.cli("ZCARD", "incumbent:{x}:queue"), within=20)
     terminal.type("\x03")
-    assert terminal.ends() == 130
+    assert terminal.ends() == -signal.SIGINT
     assert runs.server.cli("ZCARD", "incumbent:{x}:queue") == 0
 
 
@@ -285,3 +309,19 @@ def test_output_may_end_early(runs: Runs) -> None:
         process.stdout.read(2)
         process.stdout.close()
         assert process.wait(30) == 128 + signal.SIGPIPE
+
+
+def test_no_more_processes(runs: Runs) -> None:
+    """What the system refuses is a sentence and 126, not a traceback."""
+    code, errors = runs("run", "x", "--", "true", "x" * 131_000, "y" * 100)
+    assert (code, errors) == (0, "")
+    limited = f"ulimit -n 12; exec {shlex.join([*INCUMBENT, 'run', 'x', '--', 'true'])}"
+    ended = subprocess.run(
+        ["sh", "-c", limited],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": SOURCE, "INCUMBENT_URL": runs.server.url},
+    )
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode == 126

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Sequence
 
 from incumbent import Lease, clock, current_lease
-from incumbent.cli.run.child import Child
+from incumbent.cli.run.child import CannotRunError, Child
 from incumbent.events import Event, TermRenewed
 
 
@@ -52,13 +52,7 @@ class Duty:
         lease = current_lease()
         if lease is None:
             raise RuntimeError("perform() is for leaders")
-        child = self._child = Child(
-            self._command,
-            env=os.environ | environment(lease),
-            until=clock.now() + lease.remaining,
-            grace=self._grace,
-            terminal=self._terminal,
-        )
+        child = self._child = self._start(lease)
         try:
             code = await child.wait()
         finally:
@@ -68,6 +62,18 @@ class Duty:
         if child.late:
             raise TooLateError
         return code
+
+    def _start(self, lease: Lease) -> Child:
+        try:
+            return Child(
+                self._command,
+                env=os.environ | environment(lease),
+                until=clock.now() + lease.remaining,
+                grace=self._grace,
+                terminal=self._terminal,
+            )
+        except OSError as error:  # no more processes or descriptors, too long a command line
+            raise CannotRunError(error.strerror) from error
 
 
 def environment(lease: Lease) -> dict[str, str]:
@@ -81,9 +87,12 @@ def environment(lease: Lease) -> dict[str, str]:
 
 
 def has_terminal() -> bool:
-    """Whether this process reads from a terminal, in the foreground."""
+    """Whether this process is in the foreground of a terminal, and in no pipe.
+
+    Others in a pipe are of our process group, and would be in the background without us.
+    """
     try:
-        return os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
+        return os.isatty(0) and os.isatty(1) and os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
         return False
 

@@ -1,6 +1,7 @@
 """One run of `run` or `campaign`, from its arguments to its exit code."""
 
 import asyncio
+import os
 import shutil
 import signal
 from collections.abc import AsyncGenerator
@@ -21,6 +22,7 @@ from incumbent.cli.connection import connect
 from incumbent.cli.endings import (
     CANNOT_RUN,
     EX_LOST,
+    INTERRUPTED,
     NOT_FOUND,
     SIGNALLED,
     MistakeError,
@@ -69,8 +71,15 @@ def run(task: Task, *, skip_exit_code: int) -> int:
     """Run the program once, if elected. Returns the exit code."""
     if not _found(task.program):
         return NOT_FOUND
+    terminal = has_terminal()
     with serving(task.url) as url:
-        return asyncio.run(_once(task, url, skip_exit_code))
+        code = asyncio.run(_once(task, url, skip_exit_code, terminal=terminal))
+    if terminal and code == INTERRUPTED:
+        # The program alone had the terminal; a script around us has to hear of Ctrl-C as well, and
+        # to see us end by it. Source: https://www.cons.org/cracauer/sigint.html
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.killpg(0, signal.SIGINT)
+    return code
 
 
 def campaign(task: Task) -> int:
@@ -81,8 +90,8 @@ def campaign(task: Task) -> int:
         return asyncio.run(_for_ever(task, url))
 
 
-async def _once(task: Task, url: str, skip_exit_code: int) -> int:
-    duty = Duty(task.command, grace=task.options.stop_grace, terminal=has_terminal())
+async def _once(task: Task, url: str, skip_exit_code: int, *, terminal: bool) -> int:
+    duty = Duty(task.command, grace=task.options.stop_grace, terminal=terminal)
     async with _electing(task, url, duty, terms=False) as elector:
         attempt = asyncio.ensure_future(_attempt(elector, task.name, duty))
         signals = Signals(duty, attempt)

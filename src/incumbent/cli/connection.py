@@ -1,16 +1,20 @@
-"""From a URL to a client that an elector can use."""
+"""From the URL that a command was given to a client that an elector can use."""
 
-from incumbent.cli.endings import UnavailableError
-from incumbent.stores.redis import Client
+from typing import Final
+
+from incumbent.cli.endings import MistakeError
+from incumbent.stores.redis import Client, client_of
+
+DEFAULT_URL: Final = "redis://localhost:6379"
 
 
 def connect(url: str) -> Client:
     """A client of the server at `url`; nothing is sent yet.
 
     Raises:
-        UnavailableError: this is no URL of a server.
+        MistakeError: this is no URL of a server.
     """
     try:
-        return Client.from_url(url)  # pyright: ignore[reportUnknownMemberType] # redis-py's gap
+        return client_of(url)
     except ValueError as error:
-        raise UnavailableError(str(error)) from error
+        raise MistakeError(str(error)) from None

@@ -1,13 +1,34 @@
-"""How commands end that cannot do what they should: exit codes, and the error behind one."""
+"""How commands end that cannot do what they should: exit codes, and the errors behind them.
+
+Source of the numbers from 64 on: sysexits.h, in FreeBSD's manual sysexits(3); of 126 and above:
+the shell's, https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html
+"""
 
 from typing import Final
 
-EX_UNAVAILABLE: Final = 69
-"""What the command needs is not there. Source: sysexits.h, in FreeBSD's manual sysexits(3)."""
+EX_USAGE: Final = 64
+"""The user's mistake in an argument; click's own complaints are 2."""
 
-INTERRUPTED: Final = 130
-"""After Ctrl-C, as shells have it: 128 + SIGINT."""
+EX_UNAVAILABLE: Final = 69
+"""What the command needs is not there."""
+
+EX_LOST: Final = 75
+"""The leadership was lost while the command ran: EX_TEMPFAIL, another time it may succeed."""
+
+CANNOT_RUN: Final = 126
+NOT_FOUND: Final = 127
+"""The command that should be run cannot be, or is not there."""
+
+SIGNALLED: Final = 128
+"""Ended by a signal: this and the number of the signal."""
+
+INTERRUPTED: Final = SIGNALLED + 2
+"""After Ctrl-C."""
 
 
 class UnavailableError(Exception):
     """A server, a package or the like is not there; the message is one line for the user."""
+
+
+class MistakeError(Exception):
+    """An argument cannot be used; the message is one line for the user."""

@@ -8,6 +8,7 @@ import click
 
 from incumbent.cli.demo.command import demo
 from incumbent.cli.endings import INTERRUPTED
+from incumbent.cli.run.commands import campaign, run_once
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -16,6 +17,8 @@ def incumbent() -> None:
     """Leader election for services that share a Redis or Valkey server."""
 
 
+incumbent.add_command(run_once)
+incumbent.add_command(campaign)
 incumbent.add_command(demo)
 
 

@@ -1,5 +1,8 @@
 """Leases on a Redis or Valkey server. The only room of the library that imports redis."""
 
-from incumbent.stores.redis.store import Client, RedisStore
+from redis.exceptions import RedisError as ServerError
 
-__all__ = ["Client", "RedisStore"]
+from incumbent.stores.redis.store import Client, RedisStore
+from incumbent.stores.redis.urls import client_of
+
+__all__ = ["Client", "RedisStore", "ServerError", "client_of"]

@@ -1,0 +1,87 @@
+"""Options and types that several commands have in common."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from incumbent.cli import durations
+from incumbent.cli.connection import DEFAULT_URL
+from incumbent.cli.endings import UnavailableError
+from incumbent.periods import OncePer
+
+if TYPE_CHECKING:
+    FloatType = click.ParamType[float]
+    OncePerType = click.ParamType[OncePer]
+else:  # generic since click 8.4 only
+    FloatType = OncePerType = click.ParamType
+
+
+class DurationType(FloatType):
+    """Seconds, or a number with a unit."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """`value` as seconds."""
+        try:
+            return value if isinstance(value, float) else durations.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class WaitType(DurationType):
+    """A duration, or ``forever``, which is infinity."""
+
+    name = "duration|forever"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """`value` as seconds."""
+        return float("inf") if value == "forever" else super().convert(value, param, ctx)
+
+
+class PeriodType(OncePerType):
+    """How often: a duration, or a cron expression, which is known by its blanks."""
+
+    name = "period"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> OncePer:
+        """`value` as what an elector understands."""
+        if isinstance(value, OncePer):
+            return value
+        text = str(value).strip()
+        try:
+            return OncePer(text if " " in text else durations.parse(text))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        except ImportError as error:
+            raise UnavailableError(str(error)) from None
+
+
+DURATION: Final = DurationType()
+WAIT: Final = WaitType()
+PERIOD: Final = PeriodType()
+
+url_option: Final = click.option(
+    "--url",
+    envvar="INCUMBENT_URL",
+    default=DEFAULT_URL,
+    show_default=True,
+    metavar="URL",
+    help="The server: redis://, rediss://, unix://, redis+sentinel://h1,h2/service/db, or"
+    " embedded:// for one of this command's own, to try things. Also by INCUMBENT_URL, which"
+    " shows no password in the list of processes.",
+)
+
+prefix_option: Final = click.option(
+    "--prefix",
+    default="incumbent",
+    show_default=True,
+    metavar="TEXT",
+    help="What every key on the server begins with.",
+)

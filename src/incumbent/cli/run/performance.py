@@ -1,0 +1,209 @@
+"""One run of `run` or `campaign`, from its arguments to its exit code."""
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from incumbent import (
+    ActionFailed,
+    Elected,
+    GroupElector,
+    LeaderOptions,
+    LeadershipLost,
+    Outcome,
+    Skipped,
+)
+from incumbent.cli.connection import connect
+from incumbent.cli.endings import (
+    CANNOT_RUN,
+    EX_LOST,
+    INTERRUPTED,
+    NOT_FOUND,
+    SIGNALLED,
+    MistakeError,
+    UnavailableError,
+)
+from incumbent.cli.run.child import CannotRunError
+from incumbent.cli.run.duty import Duty, TooLateError, has_terminal
+from incumbent.cli.run.signals import ENDING, Signals
+from incumbent.cli.run.words import news, not_elected, say
+from incumbent.cli.serving import serving
+from incumbent.events import Event, Hook
+from incumbent.stores.redis import Client, ServerError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is asked for."""
+
+    name: str
+    command: tuple[str, ...]
+    url: str
+    prefix: str
+    leader_id: str | None
+    seats: int
+    options: LeaderOptions
+
+    @property
+    def program(self) -> str:
+        """What is started."""
+        return self.command[0]
+
+
+def options_of(**values: Any) -> LeaderOptions:
+    """Options of an elector; those that are None are left at their defaults.
+
+    Raises:
+        MistakeError: they do not fit.
+    """
+    try:
+        return LeaderOptions(**{name: value for name, value in values.items() if value is not None})
+    except ValueError as error:
+        raise MistakeError(str(error)) from None
+
+
+def run(task: Task, *, skip_exit_code: int) -> int:
+    """Run the program once, if elected. Returns the exit code."""
+    if not _found(task.program):
+        return NOT_FOUND
+    terminal = has_terminal()
+    with serving(task.url) as url:
+        code = asyncio.run(_once(task, url, skip_exit_code, terminal=terminal))
+    if terminal and code == INTERRUPTED:
+        # The program alone had the terminal; a script around us has to hear of Ctrl-C as well, and
+        # to see us end by it. Source: https://www.cons.org/cracauer/sigint.html
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.killpg(0, signal.SIGINT)
+    return code
+
+
+def campaign(task: Task) -> int:
+    """Run the program whenever elected, until a signal ends it. Returns the exit code."""
+    if not _found(task.program):
+        return NOT_FOUND
+    with serving(task.url) as url:
+        return asyncio.run(_for_ever(task, url))
+
+
+async def _once(task: Task, url: str, skip_exit_code: int, *, terminal: bool) -> int:
+    duty = Duty(task.command, grace=task.options.stop_grace, terminal=terminal)
+    async with _electing(task, url, duty, terms=False) as elector:
+        attempt = asyncio.ensure_future(_attempt(elector, task.name, duty))
+        signals = Signals(duty, attempt)
+        with signals.taken():
+            try:
+                outcome = await attempt
+            except asyncio.CancelledError:
+                if signals.ended_by is None:
+                    raise
+                return SIGNALLED + signals.ended_by
+    match outcome:
+        case Elected(code):
+            return exit_code(code)
+        case Skipped():
+            say(not_elected(task.name, outcome))
+            return skip_exit_code
+        case LeadershipLost():
+            return EX_LOST
+        case ActionFailed(error):
+            return _failure(task.program, error)
+
+
+@asynccontextmanager
+async def _electing(
+    task: Task, url: str, duty: Duty, *, terms: bool
+) -> AsyncGenerator[GroupElector]:
+    def told(event: Event) -> None:
+        duty.told(event)
+        line = news(event, terms=terms)
+        if line:
+            say(line)
+
+    client = connect(url)
+    try:
+        async with _elector(client, task, told) as elector:
+            yield elector
+    except ServerError as error:
+        raise UnavailableError(
+            f"the server does not answer as it should: {' '.join(str(error).split())}"
+        ) from None
+    finally:
+        await client.aclose()
+
+
+def _elector(client: Client, task: Task, hook: Hook) -> GroupElector:
+    try:
+        elector = GroupElector(
+            client,
+            task.options,
+            seats=task.seats,
+            prefix=task.prefix,
+            leader_id=task.leader_id,
+            hooks=[hook],
+        )
+        elector.is_leading(task.name)  # so that a name that is not usable is said now
+    except ValueError as error:
+        raise MistakeError(str(error)) from None
+    return elector
+
+
+async def _attempt(elector: GroupElector, name: str, duty: Duty) -> Outcome[int]:
+    return await elector.attempt(name, duty.perform)
+
+
+async def _for_ever(task: Task, url: str) -> int:
+    duty = Duty(task.command, grace=task.options.stop_grace, terminal=False)
+    async with _electing(task, url, duty, terms=True) as elector:
+
+        async def serve() -> None:
+            try:
+                code = exit_code(await duty.perform())
+                say(f"{task.program} ended with exit code {code}")
+            except (CannotRunError, TooLateError) as error:
+                _failure(task.program, error)
+            except asyncio.CancelledError:
+                if signals.ended_by is not None:
+                    standing.cancel()  # the loss would be followed by another stand
+                raise
+            if signals.ended_by is not None:
+                raise asyncio.CancelledError  # the seat is given back, and the campaign is over
+
+        standing = asyncio.ensure_future(elector.campaign(task.name, serve))
+        # Without a terminal, SIGHUP asks a service to read its settings again.
+        final = ENDING if has_terminal() else ENDING - {signal.SIGHUP}
+        signals = Signals(duty, standing, final=final, ending=final)
+        with signals.taken():
+            try:
+                await standing
+            except asyncio.CancelledError:
+                if signals.ended_by is None:
+                    raise
+    ended_by = signals.ended_by or 0
+    return 0 if ended_by == signal.SIGTERM else SIGNALLED + ended_by
+
+
+def exit_code(code: int) -> int:
+    """`code` as the shell has it: a signal's number is negative before, above 128 after."""
+    return code if code >= 0 else SIGNALLED - code
+
+
+def _failure(program: str, error: Exception) -> int:
+    if isinstance(error, CannotRunError):
+        say(f"{program}: {error}")
+        return CANNOT_RUN
+    if isinstance(error, TooLateError):
+        say(f"{program} was ended: nobody could say in time that the lease is still held")
+        return EX_LOST
+    raise error
+
+
+def _found(program: str) -> bool:
+    found = shutil.which(program) is not None
+    if not found:
+        say(f"{program}: command not found")
+    return found

@@ -1,0 +1,265 @@
+"""Keeps a program's process group within its lease, whatever becomes of who holds the lease.
+
+It starts the program as the leader of a new process group, and is told on a pipe until when the
+lease may be relied on. It ends the group (SIGTERM, after a grace SIGKILL) when it is asked to, when
+the time runs out because nobody tells it more (whoever should is frozen), and when the program has
+left others of its group behind; with SIGKILL at once when the pipe closes, because the holder was
+killed. It says when nothing of the group is left, and ends then.
+
+On Linux it adopts the group's orphans, so that it can reap them where process 1 does not; and the
+program dies with it.
+Source: https://man7.org/linux/man-pages/man2/PR_SET_CHILD_SUBREAPER.2const.html
+
+Run as a script, without `site`: nothing of the library may be imported here. In: ``until T``,
+``end``, ``signal N``. Out: ``started PID`` or ``failed ERRNO``, ``late`` when the time ran out,
+``exited CODE``, ``gone``.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from types import FrameType
+from typing import Any, Final
+
+PR_SET_PDEATHSIG: Final = 1
+PR_SET_CHILD_SUBREAPER: Final = 36
+
+LOOK_EVERY: Final = 1.0
+"""Seconds: timers stand still while the machine is suspended, the lease's clock does not."""
+POLL: Final = 0.01
+"""Seconds between looks whether a group is gone, of which nothing tells."""
+MARGIN: Final = 0.1
+"""Seconds, at most, between SIGKILL and the end of the lease; no more than half the grace."""
+IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
+"""What would end or stop us; who wants that for the program tells the holder."""
+
+_CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def now() -> float:
+    """The same clock as `incumbent.clock`."""
+    return time.clock_gettime(_CLOCK)
+
+
+class Group:
+    """The program and whatever it started, as far as they stayed in its process group."""
+
+    def __init__(self, command: list[str], *, terminal: bool, libc: Any) -> None:
+        """Start it.
+
+        Raises:
+            OSError: it cannot be run.
+        """
+        self._terminal = terminal
+        self.code: int | None = None
+        told, telling = os.pipe()
+        parent = os.getpid()
+        self.pid: int = os.fork()
+        if self.pid == 0:  # pragma: no cover - measured by nobody: it becomes another program
+            os.close(told)
+            _become(command, telling, terminal=terminal, libc=libc, parent=parent)
+        os.close(telling)
+        with contextlib.suppress(OSError):  # the child does the same: whoever comes first
+            os.setpgid(self.pid, self.pid)
+        with open(told, "rb") as pipe:  # noqa: PTH123 - a descriptor
+            failed = pipe.read()
+        if failed:
+            os.waitpid(self.pid, 0)
+            raise OSError(int(failed), os.strerror(int(failed)))
+
+    def reap(self) -> None:
+        """Take note of those who have ended, and resume who was stopped from the terminal."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if os.WIFSTOPPED(status):
+                if self._terminal and os.WSTOPSIG(status) == signal.SIGTSTP:
+                    self.signal(signal.SIGCONT)
+            elif pid == self.pid:
+                self.code = os.waitstatus_to_exitcode(status)
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of it is left."""
+        if self.code is None:
+            return False  # not reaped, so that its number is nobody else's
+        try:
+            os.killpg(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return sys.platform == "darwin"  # says so of a group that is dead, but not reaped
+        return False
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all of it; those of another user are out of reach."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
+def _become(  # pragma: no cover - as above
+    command: list[str], telling: int, *, terminal: bool, libc: Any, parent: int
+) -> None:
+    try:
+        os.setpgid(0, 0)
+        if terminal:
+            # Who is not in the foreground is stopped for this, unless it does not care.
+            signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+            with contextlib.suppress(OSError):
+                os.tcsetpgrp(0, os.getpgrp())
+            signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+        if libc is not None:
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != parent:
+                os._exit(1)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores for itself
+            signal.signal(number, signal.SIG_DFL)
+        os.execvp(command[0], command)  # noqa: S606 - what the user asked for
+    except OSError as error:
+        os.write(telling, str(error.errno or 1).encode())
+    finally:
+        os._exit(127)
+
+
+class Supervisor:
+    """Watches a group, the time, and the pipe from the holder."""
+
+    def __init__(self, group: Group, orders: int, report: int, grace: float, until: float) -> None:
+        self._group = group
+        self._orders = orders
+        self._report = report
+        self._grace = grace
+        self._margin = min(MARGIN, grace / 2)
+        self._until = until
+        self._ending_since: float | None = None
+        self._abandoned = False
+        self._late = False
+        self._pending = b""
+
+    def watch(self, awake: int) -> None:
+        """Do what is due, until nothing of the group is left; `awake` can be read after SIGCHLD."""
+        while not self._over():
+            self._enforce()
+            readable = [awake] if self._abandoned else [awake, self._orders]
+            ready, _, _ = select.select(readable, (), (), self._pause())
+            if awake in ready:
+                os.read(awake, 512)
+            if self._orders in ready:
+                self._hear()
+
+    def say(self, *words: object) -> None:
+        """Report; nobody may listen any more."""
+        with contextlib.suppress(OSError):
+            os.write(self._report, (" ".join(map(str, words)) + "\n").encode())
+
+    def _over(self) -> bool:
+        had_ended = self._group.code is not None
+        self._group.reap()
+        if self._group.code is not None and not had_ended:
+            self.say("exited", self._group.code)
+        if not self._group.gone:
+            if self._group.code is not None:
+                self._end()
+            return False
+        self.say("gone")
+        return True
+
+    def _enforce(self) -> None:
+        if self._abandoned or now() >= self._kill_at():
+            self._note_late()
+            self._group.signal(signal.SIGKILL)
+        elif now() >= self._until - (self._grace + self._margin) / 2:
+            # It should have been asked for before, by somebody who is awake.
+            self._note_late()
+            self._end()
+
+    def _note_late(self) -> None:
+        if self._ending_since is None and self._group.code is None and not self._late:
+            self._late = True
+            self.say("late")
+
+    def _kill_at(self) -> float:
+        lease_ends = self._until - self._margin
+        if self._ending_since is None:
+            return lease_ends
+        return min(lease_ends, self._ending_since + self._grace)
+
+    def _pause(self) -> float:
+        if self._abandoned or self._group.code is not None:
+            return POLL
+        due = self._kill_at()
+        if self._ending_since is None:
+            due = min(due, self._until - (self._grace + self._margin) / 2)
+        return min(LOOK_EVERY, max(POLL, due - now()))
+
+    def _end(self) -> None:
+        if self._ending_since is None:
+            self._ending_since = now()
+            self._group.signal(signal.SIGTERM)
+            self._group.signal(signal.SIGCONT)  # who is stopped hears nothing else
+
+    def _hear(self) -> None:
+        heard = os.read(self._orders, 65536)
+        if not heard:
+            self._abandoned = True
+        *lines, self._pending = (self._pending + heard).split(b"\n")
+        for line in lines:
+            order, _, value = line.partition(b" ")
+            if order == b"until":
+                self._until = float(value)
+            elif order == b"signal":
+                self._group.signal(int(value))
+            else:
+                self._end()
+
+
+def _libc() -> Any:
+    """The C library, where it has prctl."""
+    if sys.platform != "linux":
+        return None
+    try:
+        import ctypes
+
+        return ctypes.CDLL(None)
+    except (ImportError, OSError):
+        return None
+
+
+def _ignore(_: int, __: FrameType | None) -> None:
+    """Unlike SIG_IGN, this is not inherited by the program."""
+
+
+def main(orders: int, report: int, grace: float, until: float, command: list[str]) -> None:
+    """Be the supervisor; `command` begins with "terminal" or "-"."""
+    for number in IGNORED:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # which the program shall inherit
+            signal.signal(number, _ignore)
+    for pipe in (orders, report):
+        os.set_inheritable(pipe, False)
+    awake, waking = os.pipe()
+    os.set_blocking(waking, False)
+    signal.signal(signal.SIGCHLD, _ignore)
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    libc = _libc()
+    if libc is not None:
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    terminal, *program = command
+    try:
+        group = Group(program, terminal=terminal == "terminal", libc=libc)
+    except OSError as error:
+        os.write(report, f"failed {error.errno}\n".encode())
+        return
+    supervisor = Supervisor(group, orders, report, grace, until)
+    supervisor.say("started", group.pid)
+    supervisor.watch(awake)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4]), sys.argv[5:])

@@ -1,0 +1,58 @@
+"""What the commands have to say on stderr: one line for each thing that a person should know."""
+
+import sys
+
+from incumbent import Skipped
+from incumbent.events import (
+    AttemptDelayed,
+    Event,
+    ReleaseFailed,
+    RenewalDelayed,
+    TermEnded,
+    TermLost,
+    TermStarted,
+)
+
+
+def say(sentence: str) -> None:
+    """Write a line; who closed stderr misses it."""
+    try:
+        print(f"incumbent: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        return
+
+
+def not_elected(name: str, skipped: Skipped) -> str:
+    """Why the program did not run."""
+    if skipped.reason == "already_ran":
+        return f"not run: {name!r} has been run in this period"
+    holder = skipped.holder
+    if holder is None:
+        return f"not run: others are due to lead {name!r}"
+    if holder.retained:
+        return f"not run: {name!r} was just led by {holder.leader_id}, and its seat is still kept"
+    return f"not run: {holder.leader_id} leads {name!r}"
+
+
+def news(event: Event, *, terms: bool) -> str:
+    """What `event` means; empty when it is not worth a line. `terms`: also that terms come and go.
+
+    Errors of a server name no password; what else they say is for the person who runs it.
+    """
+    election, line = repr(event.election), ""
+    match event:
+        case TermLost(reason=reason):
+            line = f"leadership of {election} lost: {reason}"
+        case RenewalDelayed(error=error, remaining=remaining):
+            line = f"{election} not renewed, {remaining:.1f} s are left: {error}"
+        case AttemptDelayed(error=error, retry_in=pause):
+            line = f"no election of {election}, again in {pause:.1f} s: {error}"
+        case ReleaseFailed(error=error):
+            line = f"the seat of {election} frees itself, it could not be given back: {error}"
+        case TermStarted(seat=seat, fence=fence) if terms:
+            line = f"leading {election}, seat {seat}, fence {fence}"
+        case TermEnded(duration=duration) if terms:
+            line = f"no longer leading {election}, after {duration:.1f} s"
+        case _:
+            pass
+    return line

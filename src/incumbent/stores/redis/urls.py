@@ -1,0 +1,79 @@
+"""From a URL to a client: one server, by TCP, TLS or a Unix socket, or who Sentinels say it is.
+
+No message of an error shows any part of the URL: there may be a password in it.
+"""
+
+from typing import Any, Final
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from redis.asyncio import Redis
+from redis.asyncio.sentinel import Sentinel
+
+from incumbent.stores.redis.store import Client
+
+SENTINEL: Final = "redis+sentinel"
+CLUSTER: Final = "redis+cluster"
+ONE_SERVER: Final = ("redis", "rediss", "unix")
+SENTINEL_PORT: Final = 26379
+
+
+def client_of(url: str) -> Client:
+    """A client of what `url` names; nothing is sent yet.
+
+    ``redis://[user:password@]host[:port][/db]``, ``rediss://`` the same by TLS,
+    ``unix://[user:password@]/path[?db=0]``, and
+    ``redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]``, whose
+    credentials are the server's; the Sentinels' own are ``?sentinel_username=...`` and
+    ``&sentinel_password=...``.
+
+    Raises:
+        ValueError: this is no such URL.
+    """
+    scheme = url.partition("://")[0].lower() if "://" in url else ""
+    if scheme == CLUSTER:
+        raise ValueError("redis+cluster:// is not supported yet: use one server, or Sentinels")
+    if scheme != SENTINEL and scheme not in ONE_SERVER:
+        raise ValueError(
+            "a server's URL must begin with redis://, rediss://, unix:// or redis+sentinel://"
+        )
+    try:
+        parts = urlsplit(url)
+        return _by_sentinels(parts) if scheme == SENTINEL else _direct(url, parts)
+    except (ValueError, TypeError):
+        # Their messages repeat what they could not read, which may be a part of a password.
+        pass
+    raise ValueError(f"not a URL of a server: a {scheme}:// URL with a mistake in it")
+
+
+def _direct(url: str, parts: SplitResult) -> Client:
+    if parts.scheme != "unix" and parts.port == 0:
+        raise ValueError("no port")
+    return Redis.from_url(url)
+
+
+def _by_sentinels(parts: SplitResult) -> Client:
+    credentials, _, hosts = parts.netloc.rpartition("@")
+    user, _, password = credentials.partition(":")
+    service, _, database = parts.path.strip("/").partition("/")
+    if not service:
+        raise ValueError("no service")
+    query = dict(parse_qsl(parts.query))
+    own = {"username": query.get("sentinel_username"), "password": query.get("sentinel_password")}
+    sentinel: Any = Sentinel(  # type: ignore[no-untyped-call]  # redis-py left it without
+        [_address(host) for host in hosts.split(",")],
+        sentinel_kwargs={name: value for name, value in own.items() if value is not None},
+    )
+    master: Client = sentinel.master_for(
+        unquote(service),
+        db=int(database or 0),
+        username=unquote(user) or None,
+        password=unquote(password) or None,
+    )
+    return master
+
+
+def _address(host: str) -> tuple[str, int]:
+    parts = urlsplit(f"//{host}")
+    if not parts.hostname:
+        raise ValueError("no host")
+    return parts.hostname, parts.port or SENTINEL_PORT

@@ -1,0 +1,22 @@
+"""Fixtures of the tests that run the command on a server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.stage import Program, Runs, runs_on
+from kit.servers import Server
+
+
+@pytest.fixture
+def runs(valkey: Server) -> Iterator[Runs]:
+    """Starts the command on a shared server."""
+    with runs_on(valkey) as runs:
+        yield runs
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """A program that tells what happens to it."""
+    return Program(tmp_path)

@@ -37,6 +37,7 @@ METHODS = [
     "is_leading",
     "lead",
     "leader_id",
+    "leader_only",
     "leases",
     "options",
     "request_step_down",

@@ -146,9 +146,7 @@ def test_renewals_go_on_while_the_caller_computes(
     assert len(journal.of(TermEnded)) == 1
 
 
-def test_a_lost_lease_is_told_and_raised_at_the_end(
-    elector: LeaderElector, valkey: Server
-) -> None:
+def test_a_lost_lease_is_told_and_raised_at_the_end(elector: LeaderElector, valkey: Server) -> None:
     """The action goes on, knows, and its value is no success."""
 
     def action() -> str:
@@ -201,13 +199,18 @@ def test_one_that_steps_down_keeps_the_seat_until_its_block_ends(
     def follow() -> None:
         other.using(wait_time=20).run_if_leader("one", followed.set)
 
-    with thread(follow), pytest.raises(LeadershipLostError, match="stepped_down"):
-        with elector.lead("one") as lease:
-            wait_until_blocking(lambda: in_line(valkey, "one"))
-            lease.step_down()
-            assert lease.lost.wait(5)
-            assert held(lease)
-            assert not followed.wait(0.3)
+    following = threading.Thread(target=follow)
+    with (
+        pytest.raises(LeadershipLostError, match="stepped_down"),
+        elector.lead("one") as lease,
+    ):
+        following.start()
+        wait_until_blocking(lambda: in_line(valkey, "one"))
+        lease.step_down()
+        assert lease.lost.wait(5)
+        assert held(lease)
+        assert not followed.wait(0.3)
+    following.join(10)
     assert followed.is_set()
 
 

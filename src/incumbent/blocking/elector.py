@@ -42,6 +42,7 @@ class Elector:
         self._make = make
         self._pid = os.getpid()
         self._made = make()
+        self._parent: Elector | None = None
         self._foreign: tuple[Root, ...] = ()  # a parent's, kept so that nothing is closed here
 
     @property
@@ -57,9 +58,10 @@ class Elector:
 
     def _use(self) -> Twin:
         """The twin, for what needs the loop; it is closed at the interpreter's exit."""
-        root = self._root
-        portal.current().keep(root)
-        return root.twin
+        if self._parent is not None:
+            self._parent._use()  # whose connections these are
+        portal.current().keep(self._root)
+        return self._twin
 
     @property
     def options(self) -> LeaderOptions:
@@ -273,6 +275,7 @@ class Elector:
     def _sibling(self, make: Callable[[], Twin]) -> Self:
         twin = copy.copy(self)
         Elector.__init__(twin, lambda: Root(make()))
+        twin._parent = self
         return twin
 
     def close(self) -> None:

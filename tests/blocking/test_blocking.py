@@ -1,5 +1,6 @@
 """The electors for threads: the same answers as their asyncio twins, in the caller's own thread."""
 
+import itertools
 import threading
 import time
 from typing import Any
@@ -324,7 +325,7 @@ def test_three_threads_have_one_leader_at_a_time(valkey: Server) -> None:
             pass
     assert len(spans) == 6
     spans.sort()
-    assert all(first[1] <= second[0] for first, second in zip(spans, spans[1:], strict=False))
+    assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
 
 
 def test_a_watcher_sees_it_come_and_go(elector: LeaderElector) -> None:

@@ -3,6 +3,7 @@
 Each program runs with warnings as errors, and must leave nothing on stderr.
 """
 
+import itertools
 import signal
 import time
 from typing import Any
@@ -86,7 +87,8 @@ INTERRUPTED = (
     "try:\n"
     "    {call}\n"
     "except KeyboardInterrupt as error:\n"
-    "    say(type(error).__name__, error.__cause__, e.state('one').leaders, e.state('one').waiting)\n"
+    "    state = e.state('one')\n"
+    "    say(type(error).__name__, error.__cause__, state.leaders, state.waiting)\n"
 )
 
 
@@ -149,7 +151,7 @@ FORKED = (
 
 
 def test_case_75_an_elector_from_before_a_fork_works_in_both(valkey: Server) -> None:
-    """Preloaded, as by gunicorn: no thread before the fork, an id and a loop of its own after it."""
+    """Preloaded, as by gunicorn: each has an id and a loop of its own."""
     lines = program(
         FORKED + "e = LeaderElector(url, quick).using(wait_time=5)\n"
         "def work(): say(e.run_if_leader('one', lambda: current_lease().leader_id))\n"
@@ -220,13 +222,14 @@ def test_case_15_three_processes_that_compute_have_one_leader_at_a_time(valkey: 
         assert held == "True"
         spans.append((float(began), float(ended)))
     spans.sort()
-    assert all(first[1] <= second[0] for first, second in zip(spans, spans[1:], strict=False))
+    assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
 
 
 def test_a_killed_process_is_followed_after_its_lease(valkey: Server) -> None:
     """SIGKILL: no good-bye, and no lasting key."""
     child = start(
-        "e = LeaderElector(url, quick)\nwith e.lead('one'):\n    say('began')\n    time.sleep(60)\n",
+        "e = LeaderElector(url, quick)\n"
+        "with e.lead('one'):\n    say('began')\n    time.sleep(60)\n",
         valkey,
     )
     assert heard(child) == "began"

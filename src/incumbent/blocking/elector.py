@@ -42,7 +42,6 @@ class Elector:
         self._make = make
         self._pid = os.getpid()
         self._made = make()
-        self._parent: Elector | None = None
         self._foreign: tuple[Root, ...] = ()  # a parent's, kept so that nothing is closed here
 
     @property
@@ -58,10 +57,9 @@ class Elector:
 
     def _use(self) -> Twin:
         """The twin, for what needs the loop; it is closed at the interpreter's exit."""
-        if self._parent is not None:
-            self._parent._use()  # whose connections these are
-        portal.current().keep(self._root)
-        return self._twin
+        root = self._root
+        portal.current().keep(root.base)  # whose connections these are
+        return root.twin
 
     @property
     def options(self) -> LeaderOptions:
@@ -266,17 +264,16 @@ class Elector:
 
     def using(self, **changes: Unpack[OptionChanges]) -> Self:
         """A sibling with other options on the same connections: ``elector.using(wait_time=10)``."""
-        return self._sibling(lambda: self._twin.using(**changes))
+        return self._sibling(lambda twin: twin.using(**changes))
 
     def for_tenant(self, tenant: str) -> Self:
         """A sibling with names of its own: none meets one of another tenant, or of no tenant."""
-        return self._sibling(lambda: self._twin.for_tenant(tenant))
+        return self._sibling(lambda twin: twin.for_tenant(tenant))
 
-    def _sibling(self, make: Callable[[], Twin]) -> Self:
-        twin = copy.copy(self)
-        Elector.__init__(twin, lambda: Root(make()))
-        twin._parent = self
-        return twin
+    def _sibling(self, change: Callable[[Twin], Twin]) -> Self:
+        sibling = copy.copy(self)
+        Elector.__init__(sibling, lambda: self._root.sibling(change))
+        return sibling
 
     def close(self) -> None:
         """Take part in no more elections, and give the connection back. Idempotent.

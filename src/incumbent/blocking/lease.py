@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
@@ -16,12 +16,11 @@ from incumbent import LossReason
 from incumbent.blocking.job import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import timedelta
 
 _leases: Final[ContextVar[tuple["Lease", ...]]] = ContextVar("incumbent_blocking", default=())
 
-_known: "Final[WeakValueDictionary[AsyncLease, Lease]]" = WeakValueDictionary()
+_known: WeakValueDictionary[AsyncLease, "Lease"] = WeakValueDictionary()
 
 
 class Lease:
@@ -176,7 +175,7 @@ def drop(lease: Lease) -> None:
 
 
 @contextmanager
-def under(lease: Lease) -> "Iterator[Lease]":
+def under(lease: Lease) -> Generator[Lease, None, None]:
     """Work under `lease`."""
     push(lease)
     try:

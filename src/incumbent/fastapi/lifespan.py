@@ -1,6 +1,6 @@
 """Tying a service to the life of an application: it begins with it, and ends before it does."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ def leadership(
     Service(elector, name, serve)  # so that what is not usable is said when the module is loaded
 
     @asynccontextmanager
-    async def lifespan(app: Any) -> AsyncIterator[None]:
+    async def lifespan(app: Any) -> AsyncGenerator[None, None]:
         async with leading(app, elector, name, serve, deadline=deadline):
             yield
 
@@ -42,7 +42,7 @@ def leadership(
 @asynccontextmanager
 async def leading(
     app: Any, elector: AnyElector, name: str, serve: Serve, *, deadline: float = DEADLINE
-) -> AsyncIterator[Service]:
+) -> AsyncGenerator[Service, None]:
     """The same as a block, within a lifespan of your own; several of them may stand side by side.
 
     ::

@@ -58,7 +58,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """What mypy says of sources and tests, pyright of sources, and of the public types."""
-    install(session, "-e", ".[cli,cron,embedded]", "--group", "types", "--group", "test")
+    install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "types", "--group", "test")
     quiet = {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}  # do not ask the network for a newer one
     session.run("mypy")
     session.run("pyright", env=quiet)
@@ -73,7 +73,7 @@ def tests(session: nox.Session) -> None:
     differs between servers does not differ between Pythons. The tests wait more than they compute,
     hence more workers than cores.
     """
-    install(session, "-e", ".[cli,cron,embedded]", "--group", "test")
+    install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test")
     data = COVERAGE / str(session.python)
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir(parents=True)
@@ -115,5 +115,5 @@ def package(session: nox.Session) -> None:
 @nox.session(default=False)
 def oldest(session: nox.Session) -> None:
     """The tests with the oldest releases of what we depend on."""
-    install(session, "-e", ".[cli,cron,embedded]", "--group", "test", "--resolution", "lowest-direct")
+    install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test", "--resolution", "lowest-direct")
     session.run("pytest", *session.posargs)

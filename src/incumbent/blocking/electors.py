@@ -9,7 +9,8 @@ from incumbent.blocking.elector import Elector
 from incumbent.blocking.root import Root
 from incumbent.events import Hook
 from incumbent.stores.base import Store
-from incumbent.stores.redis import Client, SyncClient, twin_of
+from incumbent.stores.redis import Client
+from incumbent.stores.redis.twin import SyncClient, twin_of
 
 
 class LeaderElector(Elector):

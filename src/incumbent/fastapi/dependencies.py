@@ -4,7 +4,12 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Final
 
-from fastapi import Depends, HTTPException
+try:
+    from fastapi import Depends, HTTPException
+except ImportError as error:
+    raise ImportError(
+        "incumbent.fastapi needs FastAPI: pip install 'incumbent[fastapi]'"
+    ) from error
 from starlette.requests import HTTPConnection
 
 from incumbent import IncumbentError, LeaderInfo, LeaderState

@@ -1,4 +1,4 @@
-"""The asyncio twin of a client for threads: the same server, the same way in, or a clear refusal."""
+"""The asyncio twin of a client for threads: the same server, the same log-in, or a refusal."""
 
 from typing import Any
 
@@ -14,10 +14,9 @@ from incumbent.stores.redis.twin import twin_of
 from kit.servers import Server
 
 
-def options(client: Any) -> dict[str, Any]:
-    """How the twin connects."""
-    found: dict[str, Any] = twin_of(client).connection_pool.connection_kwargs
-    return found
+def pool_of(client: Any) -> Any:
+    """How the twin connects: redis-py has left it without types."""
+    return twin_of(client).connection_pool
 
 
 @pytest.mark.parametrize(
@@ -30,9 +29,9 @@ def options(client: Any) -> dict[str, Any]:
 )
 def test_it_connects_where_the_client_does(url: str, kind: type[Any]) -> None:
     """Plain, TLS and Unix sockets, from a client or from its URL."""
-    pool = twin_of(redis.Redis.from_url(url)).connection_pool
+    pool = pool_of(redis.Redis.from_url(url))
     assert pool.connection_class is kind
-    assert twin_of(url).connection_pool.connection_class is kind
+    assert pool_of(url).connection_class is kind
     found = pool.connection_kwargs
     assert (found["username"], found["password"], found["db"]) == ("u", "p", 2)
     if "ssl_cert_reqs" in url:
@@ -50,7 +49,7 @@ def test_it_logs_in_and_verifies_as_the_client_does() -> None:
         client_name="me",
         protocol=3,
     )
-    found = options(client)
+    found = pool_of(client).connection_kwargs
     assert found["ssl_ca_certs"] == "/ca.pem"
     assert found["ssl_check_hostname"] is True
     assert found["credential_provider"] is provider
@@ -59,10 +58,12 @@ def test_it_logs_in_and_verifies_as_the_client_does() -> None:
 
 def test_a_client_of_sentinels_has_a_twin_of_sentinels() -> None:
     """The same sentinels and service, with their own and the service's credentials."""
-    sentinel = Sentinel([("a", 1), ("b", 2)], sentinel_kwargs={"password": "s"}, password="p")
-    pool = twin_of(sentinel.master_for("service")).connection_pool
+    sentinel: Any = Sentinel(  # type: ignore[no-untyped-call]
+        [("a", 1), ("b", 2)], sentinel_kwargs={"password": "s"}, password="p"
+    )
+    pool = pool_of(sentinel.master_for("service"))
     assert isinstance(pool, SentinelConnectionPool)
-    manager: Any = pool.sentinel_manager  # type: ignore[attr-defined]
+    manager = pool.sentinel_manager
     places = [each.connection_pool.connection_kwargs for each in manager.sentinels]
     assert [(place["host"], place["port"], place["password"]) for place in places] == [
         ("a", 1, "s"),
@@ -70,7 +71,7 @@ def test_a_client_of_sentinels_has_a_twin_of_sentinels() -> None:
     ]
     assert pool.connection_kwargs["password"] == "p"
     with pytest.raises(TypeError, match="primary"):
-        twin_of(sentinel.slave_for("service"))
+        pool_of(sentinel.slave_for("service"))
 
 
 def test_what_would_be_lost_is_refused() -> None:
@@ -80,13 +81,13 @@ def test_what_would_be_lost_is_refused() -> None:
         pass
 
     with pytest.raises(TypeError, match="ssl_validate_ocsp"):
-        twin_of(redis.Redis(ssl=True, ssl_validate_ocsp=True))
+        pool_of(redis.Redis(ssl=True, ssl_validate_ocsp=True))
     with pytest.raises(TypeError, match="Special"):
-        twin_of(redis.Redis(connection_pool=redis.ConnectionPool(connection_class=Special)))
+        pool_of(redis.Redis(connection_pool=redis.ConnectionPool(connection_class=Special)))
     with pytest.raises(TypeError, match="redis_connect_func"):
-        twin_of(redis.Redis(redis_connect_func=print))
+        pool_of(redis.Redis(redis_connect_func=print))
     with pytest.raises(ValueError, match="scheme"):
-        twin_of("nonsense://here")
+        pool_of("nonsense://here")
 
 
 @pytest.mark.parametrize("decode", [False, True])

@@ -238,3 +238,44 @@ def test_a_killed_process_is_followed_after_its_lease(valkey: Server) -> None:
     finished(child)
     wait_until_blocking(lambda: token_of(valkey, "one") is None)
     assert time.monotonic() - began < 3
+
+
+def test_case_75_a_child_that_closes_its_parent_s_sockets_does_not_deafen_it(
+    valkey: Server,
+) -> None:
+    """One epoll is shared over a fork: what the child lets go of, the parent must still hear."""
+    lines = program(
+        "import socket, selectors\n"
+        "from incumbent.blocking.portal import Selector\n"
+        "ours, theirs = socket.socketpair()\n"
+        "selector = Selector()\n"
+        "selector.register(ours, selectors.EVENT_READ)\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    selector.modify(ours, selectors.EVENT_WRITE)\n"
+        "    selector.unregister(ours)\n"
+        "    os._exit(0)\n"
+        "assert os.waitpid(pid, 0)[1] == 0\n"
+        "theirs.send(b'x')\n"
+        "say([key.fileobj is ours for key, _ in selector.select(5)])\n"
+        "selector.close(); ours.close(); theirs.close()\n",
+        valkey,
+    )
+    assert lines == ["[True]"]
+
+
+def test_case_75_a_fork_while_another_thread_starts_the_loop(valkey: Server) -> None:
+    """The thread that holds the lock is not there in the child, which must not wait for it."""
+    lines = program(
+        "import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n"
+        "from incumbent.blocking import portal\n" + FORKED + "e = LeaderElector(url, quick)\n"
+        "held, done = threading.Event(), threading.Event()\n"
+        "def hold():\n"
+        "    with portal._lock: held.set(); done.wait()\n"
+        "other = threading.Thread(target=hold); other.start(); held.wait()\n"
+        "def work(): say(e.run_if_leader('one', lambda: 1))\n"
+        "child(work)\n"
+        "done.set(); other.join()\n",
+        valkey,
+    )
+    assert lines == ["1"]

@@ -27,8 +27,8 @@ class Started:
     __slots__ = ("lease", "lost")
 
     def __init__(self, lease: AsyncLease, lost: threading.Event) -> None:
-        self.lease = lease
-        self.lost = lost
+        self.lease: AsyncLease = lease
+        self.lost: threading.Event = lost
 
 
 class Ended:
@@ -37,8 +37,8 @@ class Ended:
     __slots__ = ("error", "value")
 
     def __init__(self, value: Any = None, error: BaseException | None = None) -> None:
-        self.value = value
-        self.error = error
+        self.value: Any = value
+        self.error: BaseException | None = error
 
     def outcome(self) -> Any:
         """What it returned; raises what it raised."""
@@ -55,7 +55,7 @@ class _Left:
     """How the thread's action ended; the task waits for it."""
 
     def __init__(self) -> None:
-        self.event = asyncio.Event()
+        self.event: asyncio.Event = asyncio.Event()
         self.value: Any = None
         self.error: Exception | None = None
 

@@ -62,7 +62,7 @@ class Portal:
         self._portal: BlockingPortal | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closers: weakref.WeakSet[Closer] = weakref.WeakSet()
-        self.closing = False
+        self.closing: bool = False
         # A daemon, because the interpreter waits for all other threads before it lets us end it.
         self._thread = threading.Thread(target=self._run, name="incumbent portal", daemon=True)
         self._thread.start()

@@ -169,6 +169,19 @@ def test_a_lost_lease_is_told_and_raised_at_the_end(elector: LeaderElector, valk
     assert token_of(valkey, "one") == THIEF
 
 
+def test_the_action_s_error_wins_over_a_loss(elector: LeaderElector, valkey: Server) -> None:
+    """It comes out as it is, and the loss is a note on it."""
+
+    def action() -> None:
+        steal(valkey, "one")
+        assert here().lost.wait(5)
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine") as raised:
+        elector.run_if_leader("one", action)
+    assert "taken" in raised.value.__notes__[0]
+
+
 def test_leaving_a_block_whose_lease_was_lost_raises(
     elector: LeaderElector, valkey: Server
 ) -> None:

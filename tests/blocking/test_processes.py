@@ -279,3 +279,16 @@ def test_case_75_a_fork_while_another_thread_starts_the_loop(valkey: Server) -> 
         valkey,
     )
     assert lines == ["1"]
+
+
+def test_case_75_a_child_has_a_client_of_its_own(valkey: Server) -> None:
+    """To close its copy of the parent's would say good-bye on the parent's sockets, with TLS."""
+    lines = program(
+        FORKED + "e = LeaderElector(url, quick)\n"
+        "sibling = e.using(wait_time=1)\n"
+        "made = e._twin, sibling._twin\n"
+        "def work(): say(e._twin is made[0], sibling._twin is made[1])\n"
+        "child(work)\nwork()\n",
+        valkey,
+    )
+    assert lines == ["False False", "True True"]

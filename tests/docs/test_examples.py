@@ -55,3 +55,37 @@ def test_fastapi_app(valkey: Server) -> None:
         process.terminate()
         process.wait(20)
     assert token_of(valkey, "scheduler") is None
+
+
+def test_tenants(valkey: Server) -> None:
+    """Each tenant has its total; the one that fails disturbs nobody."""
+    run = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / "tenants.py"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env=environment(valkey),
+    )
+    lines = {"acme: 6", "globex: 9", "broken: failed, no numbers for broken"}
+    assert set(run.stdout.splitlines()) == lines
+    assert run.stderr.startswith("action raised (election='@broken:totals'"), "the log says so"
+
+
+def test_batch_scheduler(valkey: Server) -> None:
+    """Its heart beats, and SIGTERM ends it in order."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", EXAMPLES / "batch_scheduler.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(valkey),
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"heartbeat from process {process.pid}\n"
+        process.terminate()
+        _, complaints = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, complaints) == (0, "")
+    assert token_of(valkey, "heartbeat") is None

@@ -1,6 +1,8 @@
 """`incumbent.fastapi` in one process: lifespan, dependencies and the status page."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
@@ -312,3 +314,11 @@ async def test_what_is_not_usable_is_said_when_the_module_is_loaded(
     async with running(app) as client:
         with pytest.raises(IncumbentError, match="serves no election"):
             await client.get("/one")
+
+
+def test_without_fastapi_a_friendly_line_says_what_to_install() -> None:
+    """Instead of a module that is not found."""
+    code = "import sys; sys.modules['fastapi'] = None; import incumbent.fastapi"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert run.returncode == 1
+    assert "pip install 'incumbent[fastapi]'" in run.stderr.splitlines()[-1]

@@ -6,10 +6,10 @@ from typing import Annotated, Final
 
 try:
     from fastapi import Depends, HTTPException
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "incumbent.fastapi needs FastAPI: pip install 'incumbent[fastapi]'"
-    ) from error
+    ) from _error
 from starlette.requests import HTTPConnection
 
 from incumbent import IncumbentError, LeaderInfo, LeaderState

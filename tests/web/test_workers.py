@@ -51,7 +51,7 @@ class Site:
 
     def up(self) -> Any:
         """Wait until it answers; the answer."""
-        return wait_until_blocking(lambda: self.get("/work"), within=40, what="it answers")
+        return wait_until_blocking(lambda: self.get("/work"), within=60, what="it answers")
 
     def ticks(self) -> list[tuple[int, int]]:
         """Period and process of each tick so far."""
@@ -62,7 +62,7 @@ class Site:
         """Wait for as many more."""
         wanted = len(self.ticks()) + count
         wait_until_blocking(
-            lambda: len(self.ticks()) >= wanted, within=40, every=0.02, what=f"{count} more ticks"
+            lambda: len(self.ticks()) >= wanted, within=60, every=0.02, what=f"{count} more ticks"
         )
 
     def leader(self) -> int:
@@ -87,7 +87,7 @@ def site(server: Server, log: Path, *args: str, **env: str) -> Iterator[Site]:
             running.process.kill()
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(240)
 def test_case_77_four_workers_run_each_tick_once(own_server: Server, tmp_path: Path) -> None:
     """All serve, one ticks; its worker is killed twice, all are replaced three times."""
     with site(own_server, tmp_path / "log", "--workers", "4", "web.application:app") as web:
@@ -99,26 +99,26 @@ def test_case_77_four_workers_run_each_tick_once(own_server: Server, tmp_path: P
             served.add(web.get("/work")["pid"])
             return len(served) >= 4
 
-        wait_until_blocking(all_served, within=30, what="all workers serve")
+        wait_until_blocking(all_served, within=60, what="all workers serve")
         for _ in range(2):
             killed = web.leader()
             os.kill(killed, signal.SIGKILL)
-            wait_until_blocking(lambda: web.leader() != killed, within=20, what="another ticks")  # noqa: B023
+            wait_until_blocking(lambda: web.leader() != killed, within=60, what="another ticks")  # noqa: B023
             web.more_ticks(1)
         for _ in range(3):
             before = web.leader()
             web.process.send_signal(signal.SIGHUP)
-            wait_until_blocking(lambda: web.leader() != before, within=40, what="another ticks")  # noqa: B023
+            wait_until_blocking(lambda: web.leader() != before, within=60, what="another ticks")  # noqa: B023
         web.more_ticks(2)
         periods = [period for period, _ in web.ticks()]
     assert len(periods) == len(set(periods)), "a tick ran twice"
     assert periods == sorted(periods)
     gaps = [second - first for first, second in itertools.pairwise(periods)]
-    assert max(gaps) <= 5, gaps  # a lease of a second, a tick of one, and a busy machine
+    assert max(gaps) <= 10, gaps  # a lease of a second, a tick of one, and a very busy machine
     assert token_of(own_server, "scheduler") is None
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(240)
 def test_case_78_a_reload_hands_over_at_once(own_server: Server, tmp_path: Path) -> None:
     """``--reload`` and a lease of a minute: the new process leads at once, three times."""
     source = (TESTS / "web/application.py").read_text()
@@ -165,4 +165,4 @@ def test_a_start_does_not_wait_for_the_server(own_server: Server, tmp_path: Path
         page = web.get("/leadership")
         assert page["elections"][0]["reachable"] is False
         own_server.start()
-        wait_until_blocking(lambda: web.get("/work")["leading"], within=40, what="it leads")
+        wait_until_blocking(lambda: web.get("/work")["leading"], within=60, what="it leads")

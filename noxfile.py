@@ -59,7 +59,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """What mypy says of sources and tests, pyright of sources, and of the public types."""
-    install(session, "-e", ".[cli,cron,embedded]", "--group", "types", "--group", "test")
+    install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "types", "--group", "test")
     quiet = {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}  # do not ask the network for a newer one
     session.run("mypy")
     session.run("pyright", env=quiet)
@@ -74,7 +74,7 @@ def tests(session: nox.Session) -> None:
     have the newest Valkey: what differs between servers does not differ between Pythons. The tests
     wait more than they compute, hence more workers than cores.
     """
-    install(session, "-e", ".[cli,cron,embedded]", "--group", "test")
+    install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test")
     run, env = ["pytest"], {}
     if session.python == OLDEST:
         shutil.rmtree(COVERAGE, ignore_errors=True)
@@ -116,5 +116,5 @@ def package(session: nox.Session) -> None:
 def oldest(session: nox.Session) -> None:
     """The tests with the oldest releases of what we depend on."""
     oldest_ones = ("--resolution", "lowest-direct")
-    install(session, "-e", ".[cli,cron,embedded]", "--group", "test", *oldest_ones)
+    install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test", *oldest_ones)
     session.run("pytest", *session.posargs)

@@ -22,7 +22,7 @@ def examples() -> list[str]:
 
 def test_the_page_has_examples() -> None:
     """The pattern that finds the examples finds them."""
-    assert len(examples()) == 10
+    assert len(examples()) == 13
 
 
 async def test_the_first_example_runs_as_a_program(valkey: Server, capsys: Any) -> None:
@@ -69,6 +69,7 @@ async def test_the_other_examples_run_one_after_another(valkey: Server, capsys: 
             "rows": [],
             "tidy_up": tidy_up,
             "consume": consume,
+            "url": valkey.url,
         }
         for example in examples()[1:]:
             with suppress(Tidied):

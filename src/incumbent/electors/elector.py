@@ -1,11 +1,12 @@
 """What all electors can do. A kind of elector adds how many seats there are, and who may stand."""
 
 import copy
+import inspect
 import weakref
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, Self, TypeVar, Unpack
 
@@ -24,6 +25,7 @@ from incumbent.periods import Every, OncePer
 from incumbent.results import LeaderState, Outcome
 from incumbent.stores.base import Budget, Store
 from incumbent.stores.redis import Client, RedisStore
+from incumbent.templates import NameTemplate
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -150,6 +152,42 @@ class Elector:
             restart=options.restart,
             steady_after=options.lease_time,
         )
+
+    def leader_only(
+        self, name: str
+    ) -> Callable[
+        [Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T | None]]
+    ]:
+        """Decorate a coroutine function: each call is a `run_if_leader` of it.
+
+        ::
+
+            @elector.leader_only("tenant-{tenant_id}")
+            async def tidy_up(tenant_id: str) -> int: ...
+
+        Args:
+            name: the election; ``{argument}`` stands for an argument of the call.
+
+        Raises:
+            TypeError: what is decorated is no coroutine function.
+            ValueError: `name` asks for something that is no argument, or could be no name.
+        """
+
+        def decorate(
+            function: Callable[P, Coroutine[Any, Any, T]],
+        ) -> Callable[P, Coroutine[Any, Any, T | None]]:
+            if not inspect.iscoroutinefunction(function):
+                raise TypeError(f"leader_only decorates coroutine functions, not {function!r}")
+            template = NameTemplate(name, function)
+
+            @wraps(function)
+            async def led(*args: P.args, **kwargs: P.kwargs) -> T | None:
+                election = template.name(args, kwargs)
+                return await self.run_if_leader(election, function, *args, **kwargs)
+
+            return led
+
+        return decorate
 
     async def schedule(
         self, name: str, *, every: Every, action: Callable[[], Awaitable[object]]

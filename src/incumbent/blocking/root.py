@@ -1,0 +1,40 @@
+"""An asyncio elector and the client that was made for it: what an elector for threads stands on."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from incumbent import GroupElector, LeaderElector
+from incumbent.stores.base import Store
+from incumbent.stores.redis import Client
+
+Twin: TypeAlias = LeaderElector | GroupElector
+
+
+class Root:
+    """One process's asyncio elector; closes the client only if that is nobody else's."""
+
+    __slots__ = ("__weakref__", "_client", "base", "twin")
+
+    def __init__(
+        self, twin: Twin, client: Client | None = None, base: "Root | None" = None
+    ) -> None:
+        self.twin: Twin = twin
+        self.base: Root = base or self
+        self._client = client
+
+    @classmethod
+    def of(cls, source: Client | Store, make: Callable[[Client | Store], Twin]) -> "Root":
+        """The elector that `make` makes from `source`."""
+        return cls(make(source), None if isinstance(source, Store) else source)
+
+    def sibling(self, change: Callable[[Twin], Twin]) -> "Root":
+        """One on the same connections."""
+        return Root(change(self.twin), base=self.base)
+
+    async def aclose(self) -> None:
+        """Give everything back. Idempotent."""
+        try:
+            await self.twin.aclose()
+        finally:
+            if self._client is not None:
+                await self._client.aclose()

@@ -1,0 +1,107 @@
+"""The asyncio twin of a client that was made for threads: the same server, a connection of its own.
+
+Takes over where to connect to and how to log in. How long to wait and how often to try is ours.
+"""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias, cast
+
+import redis
+from redis import connection as blocking
+from redis.asyncio import Redis, Sentinel
+from redis.asyncio import connection as asyncio_connection
+from redis.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
+
+SyncClient: TypeAlias = redis.Redis
+
+_TAKEN_OVER: Final = frozenset(
+    {
+        "client_name",
+        "credential_provider",
+        "db",
+        "host",
+        "password",
+        "path",
+        "port",
+        "protocol",
+        "socket_connect_timeout",
+        "socket_keepalive",
+        "socket_timeout",
+        "socket_type",
+        "username",
+    }
+)
+_KINDS: Final = {
+    blocking.Connection: asyncio_connection.Connection,
+    blocking.SSLConnection: asyncio_connection.SSLConnection,
+    blocking.UnixDomainSocketConnection: asyncio_connection.UnixDomainSocketConnection,
+}
+
+
+def twin_of(client: SyncClient | str) -> Redis:
+    """An asyncio client of the server that `client`, or a URL, speaks to. Connects to nothing.
+
+    Raises:
+        TypeError: it is no `redis.Redis` and no URL, or connects in a way that has no twin.
+        ValueError: the URL is not usable.
+    """
+    if isinstance(client, str):
+        return Redis.from_url(client)
+    _check(client)
+    pool = client.connection_pool
+    options: Mapping[str, Any] = pool.connection_kwargs
+    if options.get("redis_connect_func") is not None:
+        raise TypeError("a client with a redis_connect_func has no asyncio twin: give a URL")
+    if isinstance(pool, SentinelConnectionPool):
+        return _sentinel_twin(pool, options)
+    kind = _KINDS.get(pool.connection_class)
+    if kind is None:
+        raise TypeError(
+            f"connections of class {pool.connection_class.__qualname__} have no asyncio twin: "
+            "give a URL"
+        )
+    twin = asyncio_connection.ConnectionPool(connection_class=kind, **_plain(options))
+    return Redis.from_pool(twin)
+
+
+def _check(client: Any) -> None:
+    if not isinstance(client, redis.Redis):
+        kind = type(client)
+        raise TypeError(
+            "redis must be a redis.Redis client, a URL or a Store, "
+            f"not {kind.__module__}.{kind.__qualname__}"
+        )
+
+
+def _sentinel_twin(pool: SentinelConnectionPool, options: Mapping[str, Any]) -> Redis:
+    known = cast(Any, pool)  # redis-py left it without types
+    manager = known.sentinel_manager
+    places = [each.connection_pool.connection_kwargs for each in manager.sentinels]
+    if not known.is_master:
+        raise TypeError("an election needs the primary: give the client of Sentinel.master_for()")
+    twin = cast(Any, Sentinel)(
+        [(place["host"], place["port"]) for place in places],
+        min_other_sentinels=manager.min_other_sentinels,
+        sentinel_kwargs=_plain(manager.sentinel_kwargs),
+    )
+    ssl = issubclass(known.connection_class, SentinelManagedSSLConnection)
+    master: Redis = twin.master_for(known.service_name, ssl=ssl, **_plain(options))
+    return master
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    known = inspect.signature(asyncio_connection.SSLConnection.__init__).parameters
+    taken = {name: value for name, value in options.items() if name in _TAKEN_OVER}
+    if options.get("ssl"):  # among what a client of Sentinels itself was given
+        taken["ssl"] = True
+    if isinstance(keepalive := options.get("socket_keepalive_options"), dict):
+        taken["socket_keepalive_options"] = keepalive
+    for name, value in options.items():
+        if not name.startswith("ssl_"):
+            continue
+        if name in known:
+            taken[name] = value
+        elif value:  # what makes a connection safer must not get lost without a word
+            raise TypeError(f"{name} has no asyncio twin")
+    return taken

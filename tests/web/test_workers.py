@@ -1,0 +1,168 @@
+"""Field cases 77 and 78: real uvicorn, real workers, killed, reloaded and ended."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import incumbent
+from kit.ports import free_port
+from kit.servers import Server
+from kit.waiting import wait_until_blocking
+from promises.scene import seat_key, token_of
+
+SOURCE = Path(incumbent.__file__).parents[1]
+TESTS = Path(__file__).parents[1]
+
+
+class Site:
+    """One uvicorn, with its workers."""
+
+    def __init__(self, server: Server, log: Path, *args: str, **env: str) -> None:
+        self.server = server
+        self.log = log
+        self.port = free_port()
+        command = [sys.executable, "-m", "uvicorn", "--port", str(self.port), *args]
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                command,
+                stdout=output,
+                stderr=output,
+                env=os.environ
+                | {"PYTHONPATH": f"{SOURCE}{os.pathsep}{TESTS}", "URL": server.url}
+                | env,
+            )
+
+    def get(self, path: str) -> Any:
+        """What a page answers; None while nobody does."""
+        try:
+            return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=5).json()
+        except httpx.TransportError:
+            return None
+
+    def up(self) -> Any:
+        """Wait until it answers; the answer."""
+        return wait_until_blocking(lambda: self.get("/work"), within=60, what="it answers")
+
+    def ticks(self) -> list[tuple[int, int]]:
+        """Period and process of each tick so far."""
+        lines = self.server.cli("LRANGE", "ticks", 0, -1)
+        return [(int(period), int(pid)) for period, pid in map(str.split, lines)]
+
+    def more_ticks(self, count: int) -> None:
+        """Wait for as many more."""
+        wanted = len(self.ticks()) + count
+        wait_until_blocking(
+            lambda: len(self.ticks()) >= wanted, within=60, every=0.02, what=f"{count} more ticks"
+        )
+
+    def leader(self) -> int:
+        """The process that ticked last."""
+        return self.ticks()[-1][1]
+
+
+@contextmanager
+def site(server: Server, log: Path, *args: str, **env: str) -> Iterator[Site]:
+    """A uvicorn that has ended when the block has."""
+    running = Site(server, log, *args, **env)
+    try:
+        yield running
+    except BaseException:
+        print(log.read_text()[-5000:])
+        raise
+    finally:
+        running.process.terminate()
+        try:
+            running.process.wait(20)
+        finally:
+            running.process.kill()
+
+
+@pytest.mark.timeout(240)
+def test_case_77_four_workers_run_each_tick_once(own_server: Server, tmp_path: Path) -> None:
+    """All serve, one ticks; its worker is killed twice, all are replaced three times."""
+    with site(own_server, tmp_path / "log", "--workers", "4", "web.application:app") as web:
+        web.up()
+        web.more_ticks(3)
+        served: set[int] = set()
+
+        def all_served() -> bool:
+            served.add(web.get("/work")["pid"])
+            return len(served) >= 4
+
+        wait_until_blocking(all_served, within=60, what="all workers serve")
+        for _ in range(2):
+            killed = web.leader()
+            os.kill(killed, signal.SIGKILL)
+            wait_until_blocking(lambda: web.leader() != killed, within=60, what="another ticks")  # noqa: B023
+            web.more_ticks(1)
+        for _ in range(3):
+            before = web.leader()
+            web.process.send_signal(signal.SIGHUP)
+            wait_until_blocking(lambda: web.leader() != before, within=60, what="another ticks")  # noqa: B023
+        web.more_ticks(2)
+        periods = [period for period, _ in web.ticks()]
+    assert len(periods) == len(set(periods)), "a tick ran twice"
+    assert periods == sorted(periods)
+    gaps = [second - first for first, second in itertools.pairwise(periods)]
+    assert max(gaps) <= 10, gaps  # a lease of a second, a tick of one, and a very busy machine
+    assert token_of(own_server, "scheduler") is None
+
+
+@pytest.mark.timeout(240)
+def test_case_78_a_reload_hands_over_at_once(own_server: Server, tmp_path: Path) -> None:
+    """``--reload`` and a lease of a minute: the new process leads at once, three times."""
+    source = (TESTS / "web/application.py").read_text()
+    module = tmp_path / "reloaded.py"
+    module.write_text(source)
+    arguments = ("--reload", "--reload-dir", str(tmp_path), "--app-dir", str(tmp_path))
+    with site(own_server, tmp_path / "log", *arguments, "reloaded:app", LEASE="60") as web:
+        web.up()
+        web.more_ticks(1)
+        for turn in range(3):
+            before = web.leader()
+            began = time.monotonic()
+            module.write_text(source + f"\n# {turn}\n")
+            wait_until_blocking(lambda: web.leader() != before, within=30, what="the new one ticks")  # noqa: B023
+            assert time.monotonic() - began < 30
+            assert web.up()["leading"]
+    assert token_of(own_server, "scheduler") is None, "released at its end"
+
+
+@pytest.mark.timeout(60)
+def test_a_start_does_not_wait_for_victory(own_server: Server, tmp_path: Path) -> None:
+    """Somebody else leads for an hour: the application serves at once, and ends at once."""
+    seat = seat_key("scheduler")
+    own_server.cli("HSET", seat, "token", "x", "leader", "x", "fence", 1, "since", 1)
+    own_server.cli("PEXPIRE", seat, 3_600_000)
+    with site(own_server, tmp_path / "log", "web.application:app") as web:
+        assert web.up()["leading"] is False
+        page = web.get("/leadership")
+        assert page["elections"][0]["leaders"][0]["leader_id"] == "x"
+        wait_until_blocking(lambda: web.get("/leadership")["elections"][0]["waiting"] == 1)
+        began = time.monotonic()
+        web.process.terminate()
+        web.process.wait(20)
+        assert time.monotonic() - began < 5
+    assert own_server.cli("ZCARD", "incumbent:{scheduler}:queue") == 0
+
+
+@pytest.mark.timeout(60)
+def test_a_start_does_not_wait_for_the_server(own_server: Server, tmp_path: Path) -> None:
+    """It is down: requests are served, and when it is back the application leads."""
+    own_server.kill()
+    with site(own_server, tmp_path / "log", "web.application:app") as web:
+        assert web.up()["leading"] is False
+        page = web.get("/leadership")
+        assert page["elections"][0]["reachable"] is False
+        own_server.start()
+        wait_until_blocking(lambda: web.get("/work")["leading"], within=60, what="it leads")

@@ -115,5 +115,13 @@ def package(session: nox.Session) -> None:
 @nox.session(default=False)
 def oldest(session: nox.Session) -> None:
     """The tests with the oldest releases of what we depend on."""
-    install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test", "--resolution", "lowest-direct")
+    install(
+        session,
+        "-e",
+        ".[cli,cron,embedded,fastapi]",
+        "--group",
+        "test",
+        "--resolution",
+        "lowest-direct",
+    )
     session.run("pytest", *session.posargs)

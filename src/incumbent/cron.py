@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 try:
     from cronsim import CronSim, CronSimError
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "a cron expression needs cronsim: pip install 'incumbent[cron]'", name="cronsim"
-    ) from error
+    ) from _error
 
 SOME_TIME: Final = 1_700_000_000
 

@@ -179,7 +179,7 @@ class LeaseMachine:
         )
         self._confirm(sent_at, ttl)
         self._renew_at -= math.floor(early * options.renewal_period / 3 / GRID) * GRID
-        self.expected = self._wake_at()
+        self.expected: float = self._wake_at()
 
     def held(self, now: float) -> bool:
         """Whether the lease may be relied on at `now`."""

@@ -49,7 +49,8 @@ async def test_what_cannot_be_decorated_is_refused_at_once(elector: LeaderElecto
 
     async def fits() -> None: ...
 
-    for wrong in (print, generator):
+    wrongs: list[Any] = [print, generator]
+    for wrong in wrongs:
         with pytest.raises(TypeError, match="coroutine functions"):
             elector.leader_only("one")(wrong)
     with pytest.raises(ValueError, match="tenant"):

@@ -115,18 +115,6 @@ def package(session: nox.Session) -> None:
 @nox.session(default=False)
 def oldest(session: nox.Session) -> None:
     """The tests with the oldest releases of what we depend on."""
-<<<<<<< HEAD
     oldest_ones = ("--resolution", "lowest-direct")
     install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test", *oldest_ones)
-=======
-    install(
-        session,
-        "-e",
-        ".[cli,cron,embedded,fastapi]",
-        "--group",
-        "test",
-        "--resolution",
-        "lowest-direct",
-    )
->>>>>>> 3948c0c358b71d72a5cb6ab90fbbafad6c99bb5a
     session.run("pytest", *session.posargs)

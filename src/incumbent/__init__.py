@@ -1,5 +1,6 @@
 """Elect leaders among asyncio services that share a Redis or Valkey server."""
 
+import importlib
 import typing
 
 from incumbent.electors.group import GroupElector
@@ -19,10 +20,10 @@ from incumbent.results import (
     Skipped,
     SkipReason,
 )
-from incumbent.stores.memory import MemoryStore
 
 if typing.TYPE_CHECKING:
     from incumbent.electors.strategic import StrategicElector
+    from incumbent.stores.memory import MemoryStore
 
 __all__ = [
     "ActionFailed",
@@ -48,11 +49,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> typing.Any:
-    # When it is asked for: what strategies need is a quarter of what all this costs to import.
-    if name != "StrategicElector":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from incumbent.electors.strategic import StrategicElector  # noqa: PLC0415 - see above
+_LATER = {
+    "MemoryStore": "incumbent.stores.memory",
+    "StrategicElector": "incumbent.electors.strategic",
+}
+"""When it is asked for: what these need is a third of what all this costs to import."""
 
-    globals()[name] = StrategicElector
-    return StrategicElector
+
+def __getattr__(name: str) -> typing.Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+    return found

@@ -6,40 +6,48 @@ forgotten. No event carries a token.
 """
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from incumbent.results import LeaderInfo, LossReason, SkipReason
-from incumbent.values import Value
+from incumbent.telling import Event, Hook, Names, TermEvent, TermNames
 
+if TYPE_CHECKING:
+    from incumbent.candidate_events import (
+        CandidateExpired,
+        HeartbeatDelayed,
+        NodeIdShared,
+        NotStanding,
+        RecordsUnreadable,
+        ResultLost,
+        StrategiesDiffer,
+        WithdrawalFailed,
+    )
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Event(Value):
-    """Something that happened to `leader_id` in `election`, whose name has its tenant in front."""
-
-    election: str
-    leader_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class TermEvent(Event):
-    """Something that happened in the term with this `seat` and `fence`."""
-
-    seat: int
-    fence: int
-
-
-class Names(TypedDict):
-    """What every event of one candidate has in common."""
-
-    election: str
-    leader_id: str
-
-
-class TermNames(Names):
-    """What every event of one term has in common."""
-
-    seat: int
-    fence: int
+__all__ = [
+    "ActionRaised",
+    "AttemptDelayed",
+    "AttemptSkipped",
+    "CandidateExpired",
+    "Ending",
+    "Event",
+    "HeartbeatDelayed",
+    "Hook",
+    "Names",
+    "NodeIdShared",
+    "NotStanding",
+    "RecordsUnreadable",
+    "ReleaseFailed",
+    "RenewalDelayed",
+    "ResultLost",
+    "StrategiesDiffer",
+    "TermEnded",
+    "TermEvent",
+    "TermLost",
+    "TermNames",
+    "TermRenewed",
+    "TermStarted",
+    "WithdrawalFailed",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -115,65 +123,10 @@ class AttemptDelayed(Event):
     retry_in: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class HeartbeatDelayed(Event):
-    """A candidate's heartbeat failed with `error`; the next follows in `retry_in` seconds."""
+def __getattr__(name: str) -> Any:
+    # Those of candidates are made when somebody asks: to make a class of values takes its time.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from incumbent import candidate_events  # noqa: PLC0415 - see above
 
-    error: Exception
-    retry_in: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class CandidateExpired(Event):
-    """Heartbeats came too late: the candidate began anew, without what it had done before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class WithdrawalFailed(Event):
-    """A candidate left, and its record stays until its TTL is over."""
-
-    error: Exception
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class NodeIdShared(Event):
-    """A candidate left, and another process stands under the same node id: its record stays."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class NotStanding(Event):
-    """A node that is no candidate waits to lead, which it cannot before it is one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class StrategiesDiffer(Event):
-    """The candidates `nodes` go by another strategy than we do; each goes by its own."""
-
-    nodes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class RecordsUnreadable(Event):
-    """The records of `nodes` are none, and take no part."""
-
-    nodes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class ResultLost(Event):
-    """A candidate's `deed` could not be noted."""
-
-    deed: Literal["started", "succeeded", "failed"]
-    error: Exception
-
-
-class Hook(Protocol):
-    """Anything that can be called with an event.
-
-    One that has a method ``wants(kind: type[Event]) -> bool`` as well is asked before each event,
-    and spares the making of those that it would ignore.
-    """
-
-    def __call__(self, event: Event, /) -> None:
-        """Take note of `event`."""
-        ...
+    return getattr(candidate_events, name)

@@ -39,7 +39,6 @@ that also counts suspend (`incumbent.clock`). The rules:
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from incumbent.backoff import pause_after
@@ -115,32 +114,40 @@ class IllegalInputError(RuntimeError):
     """The machine was told something that cannot happen in its phase: a bug of its driver."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Wait(Value):
     """Nothing to do before `until` (infinity: nothing any more)."""
 
-    until: float
+    __slots__ = __match_args__ = ("until",)
+
+    def __init__(self, until: float) -> None:
+        self.until: float = until
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Renew(Value):
     """Send a renewal now; it has `within` seconds."""
 
-    within: float
+    __slots__ = __match_args__ = ("within",)
+
+    def __init__(self, within: float) -> None:
+        self.within: float = within
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Stop(Value):
     """Ask the action to stop; the lease is still held."""
 
-    reason: LossReason
+    __slots__ = __match_args__ = ("reason",)
+
+    def __init__(self, reason: LossReason) -> None:
+        self.reason: LossReason = reason
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Lose(Value):
     """The lease is lost as of now."""
 
-    reason: LossReason
+    __slots__ = __match_args__ = ("reason",)
+
+    def __init__(self, reason: LossReason) -> None:
+        self.reason: LossReason = reason
 
 
 Decision: TypeAlias = Wait | Renew | Stop | Lose

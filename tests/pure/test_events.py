@@ -11,8 +11,9 @@ from incumbent import events
 from incumbent.events import Event, Hook, TermEvent, TermNames
 from incumbent.results import LeaderInfo
 
+ALL = [getattr(events, name) for name in events.__all__]
 KINDS: list[type[Any]] = [
-    value for value in vars(events).values() if inspect.isclass(value) and issubclass(value, Event)
+    value for value in ALL if inspect.isclass(value) and issubclass(value, Event)
 ]
 SAMPLES: dict[str, Any] = {
     "election": "job",

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, NoReturn, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, Unpack
 
 from incumbent import names
 from incumbent.electors.identity import Identity
@@ -17,7 +17,6 @@ from incumbent.engine.candidacy import Candidacy, Gate
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
-from incumbent.engine.watch import Watch
 from incumbent.events import Hook
 from incumbent.observability.logging import LoggingHook
 from incumbent.options import LeaderOptions, OptionChanges
@@ -26,6 +25,9 @@ from incumbent.results import LeaderState, Outcome
 from incumbent.stores.base import Budget, Store
 from incumbent.stores.redis import Client, RedisStore
 from incumbent.templates import NameTemplate
+
+if TYPE_CHECKING:
+    from incumbent.engine.watch import Watch
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -246,7 +248,7 @@ class Elector:
         budget = Budget.of_two(self._options.request_timeout)
         return replace(await self._office.store.state(election, self._seats, budget), name=name)
 
-    def watch(self, name: str) -> Watch:
+    def watch(self, name: str) -> "Watch":
         """The present state of `name`, then one state for each change, as the server pushes it.
 
         ::
@@ -276,6 +278,8 @@ class Elector:
         if self._closed:
             raise RuntimeError("this elector is closed")
         budget = Budget.of_two(self._options.request_timeout)
+        from incumbent.engine.watch import Watch  # noqa: PLC0415 - few will watch
+
         watch = Watch(partial(self._office.store.watch, election, self._seats, budget), name)
         self._watches.add(watch)
         return watch

@@ -5,45 +5,51 @@ names that begin with ``incumbent_``.
 """
 
 import logging
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final
 
-from incumbent import events
+from incumbent.telling import Event
 
-_LEVELS: Final[dict[type[events.Event], tuple[int, str]]] = {
-    events.TermStarted: (logging.INFO, "elected"),
-    events.TermRenewed: (logging.DEBUG, "lease renewed"),
-    events.RenewalDelayed: (logging.WARNING, "renewal delayed"),
-    events.TermLost: (logging.WARNING, "leadership lost"),
-    events.ReleaseFailed: (logging.WARNING, "release failed"),
-    events.TermEnded: (logging.INFO, "term ended"),
-    events.ActionRaised: (logging.ERROR, "action raised"),
-    events.AttemptSkipped: (logging.DEBUG, "not elected"),
-    events.AttemptDelayed: (logging.WARNING, "election delayed"),
-    events.HeartbeatDelayed: (logging.WARNING, "heartbeat delayed"),
-    events.CandidateExpired: (logging.WARNING, "candidate expired"),
-    events.WithdrawalFailed: (logging.WARNING, "withdrawal failed"),
-    events.NodeIdShared: (logging.WARNING, "node id shared"),
-    events.NotStanding: (logging.WARNING, "not a candidate"),
-    events.StrategiesDiffer: (logging.WARNING, "strategies differ"),
-    events.RecordsUnreadable: (logging.WARNING, "records unreadable"),
-    events.ResultLost: (logging.WARNING, "result lost"),
+_LEVELS: Final = {
+    "TermStarted": (logging.INFO, "elected"),
+    "TermRenewed": (logging.DEBUG, "lease renewed"),
+    "RenewalDelayed": (logging.WARNING, "renewal delayed"),
+    "TermLost": (logging.WARNING, "leadership lost"),
+    "ReleaseFailed": (logging.WARNING, "release failed"),
+    "TermEnded": (logging.INFO, "term ended"),
+    "ActionRaised": (logging.ERROR, "action raised"),
+    "AttemptSkipped": (logging.DEBUG, "not elected"),
+    "AttemptDelayed": (logging.WARNING, "election delayed"),
+    "HeartbeatDelayed": (logging.WARNING, "heartbeat delayed"),
+    "CandidateExpired": (logging.WARNING, "candidate expired"),
+    "WithdrawalFailed": (logging.WARNING, "withdrawal failed"),
+    "NodeIdShared": (logging.WARNING, "node id shared"),
+    "NotStanding": (logging.WARNING, "not a candidate"),
+    "StrategiesDiffer": (logging.WARNING, "strategies differ"),
+    "RecordsUnreadable": (logging.WARNING, "records unreadable"),
+    "ResultLost": (logging.WARNING, "result lost"),
 }
 _OTHER: Final = (logging.INFO, "event")
+_LOGGER: Final = logging.getLogger("incumbent")
 
 
-@dataclass(frozen=True, slots=True)
 class LoggingHook:
     """Writes events to `logger`: trouble as WARNING or above, terms as INFO, the rest as DEBUG."""
 
-    logger: logging.Logger = logging.getLogger("incumbent")
+    __slots__ = ("logger",)
 
-    def wants(self, kind: type[events.Event]) -> bool:
+    def __init__(self, logger: logging.Logger = _LOGGER) -> None:
+        self.logger: logging.Logger = logger
+
+    def __repr__(self) -> str:
+        return f"LoggingHook({self.logger!r})"
+
+    def wants(self, kind: type[Event]) -> bool:
         """Whether such an event would be written now."""
-        return self.logger.isEnabledFor(_LEVELS.get(kind, _OTHER)[0])
+        return self.logger.isEnabledFor(_LEVELS.get(kind.__name__, _OTHER)[0])
 
-    def __call__(self, event: events.Event) -> None:
-        level, message = _LEVELS.get(type(event), _OTHER)
+    def __call__(self, event: Event) -> None:
+        level, message = _LEVELS.get(type(event).__name__, _OTHER)
         if not self.logger.isEnabledFor(level):
             return
         values = {field.name: getattr(event, field.name) for field in fields(event)}
@@ -59,6 +65,6 @@ class LoggingHook:
             details,
             what,
             # Else a campaign that goes on would be the end of what the action had to say.
-            exc_info=error if isinstance(event, events.ActionRaised) else None,
+            exc_info=error if level >= logging.ERROR else None,
             extra={f"incumbent_{name}": value for name, value in values.items()},
         )

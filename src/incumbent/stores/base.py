@@ -6,11 +6,13 @@ trouble is the store's own exception.
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from incumbent.periods import OncePer
 from incumbent.results import LeaderInfo, LeaderState
-from incumbent.stores.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from incumbent.stores.mailbox import Mailbox
 
 LONGEST_GRACE: Final = 1.0
 """Seconds; see `grace_of`."""
@@ -177,7 +179,7 @@ class Store(Protocol):
         """Who has the seats now."""
         ...
 
-    async def watch(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
+    async def watch(self, election: str, seats: int, budget: Budget, mailbox: "Mailbox") -> None:
         """Fill `mailbox`, until it is ended: with the present state, then one for each change.
 
         Returns at once. No change between the first state and the others is lost; what happened

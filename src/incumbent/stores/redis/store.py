@@ -30,8 +30,6 @@ from incumbent.stores.base import (
     grace_of,
     instant,
 )
-from incumbent.stores.board import Snapshot
-from incumbent.stores.mailbox import Mailbox
 from incumbent.stores.redis import faults, scripts
 from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.keys import keys_of
@@ -42,6 +40,7 @@ from incumbent.stores.redis.scripts import ms
 from incumbent.stores.redis.wire import Reply
 
 if TYPE_CHECKING:
+    from incumbent.stores.mailbox import Mailbox
     from incumbent.stores.redis.registry import RedisRegistry
     from incumbent.stores.redis.watching import Watching
 
@@ -214,14 +213,15 @@ class RedisStore:
         return round((clock.now() + self._ahead) * 1000)
 
     async def state(self, election: str, seats: int, budget: Budget) -> LeaderState:
-        return (await self._snapshot(election, seats, budget)).state
+        state, _ = await self._look(election, seats, budget)
+        return state
 
-    async def watch(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
+    async def watch(self, election: str, seats: int, budget: Budget, mailbox: "Mailbox") -> None:
         lines = await self._lines_here()
         if self._watching is None or not self._watching.hubs.at_home:
             from incumbent.stores.redis.watching import Watching  # noqa: PLC0415 - few will watch
 
-            self._watching = Watching(lines.inbox, self._prefix, self._snapshot)
+            self._watching = Watching(lines.inbox, self._prefix, self._look)
         self._watching.hubs.join(election, seats, budget, mailbox)
 
     def passing(self, error: Exception) -> bool:
@@ -246,11 +246,12 @@ class RedisStore:
                 await old.forsake()
         return self._lines
 
-    async def _snapshot(self, election: str, seats: int, budget: Budget) -> Snapshot:
+    async def _look(self, election: str, seats: int, budget: Budget) -> tuple[LeaderState, int]:
+        """The state, and the last fence that was given."""
         keys = keys_of(self._prefix, election, seats)
         waiting, fence, *taken = await self._caller.run(scripts.STATE, keys.state, (), budget)
         leaders = tuple(leader_of(seat) for seat in taken)
-        return Snapshot(LeaderState(election, leaders, int(waiting)), int(fence))
+        return LeaderState(election, leaders, int(waiting)), int(fence)
 
     async def _leave(self, claim: Claim, budget: Budget, place: bytes) -> None:
         keys = keys_of(self._prefix, claim.election, claim.seats)

@@ -6,6 +6,7 @@ Knows the channel and the words of the scripts; when to look is the hub's affair
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from incumbent.results import LeaderState
 from incumbent.stores.base import Budget, instant
 from incumbent.stores.board import Message, SeatFreed, SeatRetained, SeatTaken, Snapshot
 from incumbent.stores.hub import Hub, Hubs
@@ -13,8 +14,8 @@ from incumbent.stores.redis import faults
 from incumbent.stores.redis.inbox import Inbox
 from incumbent.stores.redis.keys import keys_of
 
-Take: TypeAlias = Callable[[str, int, Budget], Awaitable[Snapshot]]
-"""Asks the server for a snapshot: election, seats, budget."""
+Take: TypeAlias = Callable[[str, int, Budget], Awaitable[tuple[LeaderState, int]]]
+"""Asks the server: election, seats, budget; the state, and the last fence that was given."""
 
 
 class Watching:
@@ -41,7 +42,7 @@ class Watching:
 
     async def snapshot(self, election: str, seats: int, budget: Budget) -> Snapshot:
         """Ask the server."""
-        return await self._take(election, seats, budget)
+        return Snapshot(*await self._take(election, seats, budget))
 
     def passing(self, error: Exception) -> bool:
         """Whether time may heal it."""

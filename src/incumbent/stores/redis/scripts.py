@@ -4,7 +4,7 @@ Knows what a script is called, not what it does: that stands in the script's own
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha1
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -71,10 +71,14 @@ def _pack_once(parts: tuple[bytes, ...]) -> bytes:
     return pack(parts)
 
 
+@cache
+def _read(name: str) -> bytes:
+    return (_FOLDER / f"{name}.lua").read_bytes()
+
+
 def _load(name: str, *shared: str, seldom: bool = False) -> Script:
-    parts = [(_FOLDER / f"{part}.lua").read_bytes() for part in ("prelude", *shared, name)]
-    text = b"".join(parts)
-    return Script(name, text, seldom=seldom)
+    parts = ("prelude", *shared, name)
+    return Script(name, b"".join([_read(part) for part in parts]), seldom=seldom)
 
 
 ENROL: Final = _load("enrol", "candidates")

@@ -1,12 +1,11 @@
 """What hooks are told of candidates: the part of `incumbent.events` that few need. Pure."""
 
-from dataclasses import dataclass
 from typing import Literal
 
-from incumbent.telling import Event
+from incumbent.telling import Event, event
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class HeartbeatDelayed(Event):
     """A candidate's heartbeat failed with `error`; the next follows in `retry_in` seconds."""
 
@@ -14,43 +13,43 @@ class HeartbeatDelayed(Event):
     retry_in: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class CandidateExpired(Event):
     """Heartbeats came too late: the candidate began anew, without what it had done before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class WithdrawalFailed(Event):
     """A candidate left, and its record stays until its TTL is over."""
 
     error: Exception
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class NodeIdShared(Event):
     """A candidate left, and another process stands under the same node id: its record stays."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class NotStanding(Event):
     """A node that is no candidate waits to lead, which it cannot before it is one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class StrategiesDiffer(Event):
     """The candidates `nodes` go by another strategy than we do; each goes by its own."""
 
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class RecordsUnreadable(Event):
     """The records of `nodes` are none, and take no part."""
 
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class ResultLost(Event):
     """A candidate's `deed` could not be noted."""
 

@@ -5,11 +5,10 @@ the event loop, must not block, and cannot disturb an election: what they raise 
 forgotten. No event carries a token.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from incumbent.results import LeaderInfo, LossReason, SkipReason
-from incumbent.telling import Event, Hook, Names, TermEvent, TermNames
+from incumbent.telling import Event, Hook, Names, TermEvent, TermNames, event
 
 if TYPE_CHECKING:
     from incumbent.candidate_events import (
@@ -50,19 +49,19 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class TermStarted(TermEvent):
     """Elected: the lease is held."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class TermRenewed(TermEvent):
     """The lease was extended; it may be relied on for `remaining` seconds."""
 
     remaining: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class RenewalDelayed(TermEvent):
     """A renewal failed and is tried again; the lease may be relied on for `remaining` seconds."""
 
@@ -70,14 +69,14 @@ class RenewalDelayed(TermEvent):
     remaining: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class TermLost(TermEvent):
     """The lease ended, or was asked to end, before the action did: once per term at most."""
 
     reason: LossReason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class ReleaseFailed(TermEvent):
     """The seat could not be given back: it frees itself when the lease runs out."""
 
@@ -92,7 +91,7 @@ it, or may. ``unknown``: the release failed; the seat frees itself when the leas
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class TermEnded(TermEvent):
     """The term is over, after `duration` seconds: the last event of every term."""
 
@@ -100,14 +99,14 @@ class TermEnded(TermEvent):
     duration: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class ActionRaised(TermEvent):
     """The action raised `error`."""
 
     error: Exception
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class AttemptSkipped(Event):
     """Not elected."""
 
@@ -115,7 +114,7 @@ class AttemptSkipped(Event):
     holder: LeaderInfo | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@event
 class AttemptDelayed(Event):
     """An attempt failed with an `error` that may pass; the next follows in `retry_in` seconds."""
 

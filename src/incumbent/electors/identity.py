@@ -6,6 +6,8 @@ A process that was forked gets an id of its own, also from an elector made befor
 import os
 import socket
 
+from incumbent import process
+
 
 class Identity:
     """A leader id: the given one, or ``host:pid:hex``, made anew in a forked child."""
@@ -22,7 +24,7 @@ class Identity:
         """The id of this process."""
         if self._given is not None:
             return self._given
-        if self._pid != os.getpid():
-            self._pid = os.getpid()
+        if self._pid != process.pid:
+            self._pid = process.pid
             self._made = f"{socket.gethostname()}:{self._pid}:{os.urandom(4).hex()}"
         return self._made

@@ -6,14 +6,13 @@ the hooks. No task group and no scope is ever held across the user's block.
 
 import asyncio
 import math
-import os
 import random
 from contextvars import Context, copy_context
 from functools import partial
 
 import anyio
 
-from incumbent import clock, events
+from incumbent import clock, events, process
 from incumbent.engine.guard import Guard
 from incumbent.engine.office import Office
 from incumbent.lease import LeaseMachine, Phase, Renew, Stop, Wait
@@ -65,7 +64,7 @@ class Term:
         self._machine = LeaseMachine(
             options, sent_at=grant.sent_at, ttl=grant.ttl, early=random.random()
         )
-        self._pid = os.getpid()
+        self._pid = process.pid
         # Tuples, because they are nearly always empty, and all share the one empty tuple.
         self._attempts: tuple[asyncio.Task[None], ...] = ()
         self._scopes: tuple[anyio.CancelScope, ...] = ()
@@ -81,12 +80,12 @@ class Term:
     @property
     def held(self) -> bool:
         """Whether the lease may be relied on now. Never in a forked child: it is its parent's."""
-        return self._machine.held(clock.now()) and os.getpid() == self._pid
+        return self._machine.held(clock.now()) and process.pid == self._pid
 
     @property
     def remaining(self) -> float:
         """Seconds for which it may still be relied on."""
-        return self._machine.remaining(clock.now()) if os.getpid() == self._pid else 0.0
+        return self._machine.remaining(clock.now()) if process.pid == self._pid else 0.0
 
     @property
     def kept(self) -> bool:
@@ -111,7 +110,7 @@ class Term:
 
     def wake(self) -> None:
         """Do what the time demands, and come back when it will demand something again."""
-        if os.getpid() != self._pid:
+        if process.pid != self._pid:
             return  # a forked child's copy of the timer: the lease is its parent's
         if self._machine.phase is Phase.LOST:
             return  # the alarm now belongs to the second cancellation
@@ -169,7 +168,7 @@ class Term:
         Idempotent. Never raises for what the store says; a cancellation is handed on when all is
         done.
         """
-        if os.getpid() != self._pid:
+        if process.pid != self._pid:
             return
         if self._closed:
             await self._see_it_end()  # somebody else is at it, or has done it

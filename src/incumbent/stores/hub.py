@@ -8,14 +8,13 @@ that it is deaf.
 
 import asyncio
 import math
-import os
 import random
 from contextvars import Context
 from typing import Final, NamedTuple, Protocol
 
 import anyio
 
-from incumbent import clock
+from incumbent import clock, process
 from incumbent.backoff import pause_after
 from incumbent.shield import outlast
 from incumbent.stores.base import Budget
@@ -240,12 +239,12 @@ class Hubs:
         self._hubs: dict[str, Hub] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
-        self._pid = os.getpid()
+        self._pid = process.pid
 
     @property
     def at_home(self) -> bool:
         """Whether this is the event loop and the process that it was made in."""
-        return self._pid == os.getpid() and self._loop is asyncio.get_running_loop()
+        return self._pid == process.pid and self._loop is asyncio.get_running_loop()
 
     def join(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
         """Tell `mailbox` what is now, and what changes."""

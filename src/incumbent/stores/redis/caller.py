@@ -5,7 +5,6 @@ Knows what can go wrong between here and the server; not what a script does.
 
 import asyncio
 import copy
-import os
 import random
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +13,7 @@ from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 from redis.asyncio.connection import ConnectionPool
 
-from incumbent import clock
+from incumbent import clock, process
 from incumbent.backoff import pause_after
 from incumbent.shield import finish
 from incumbent.stores.base import Budget
@@ -68,7 +67,7 @@ class Caller:
 
     def __init__(self, client: Redis) -> None:
         self._pool: ConnectionPool = client.connection_pool
-        self._pid = os.getpid()
+        self._pid = process.pid
         self._wire: Wire | None = None
         self._retired: list[Wire] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -154,13 +153,13 @@ class Caller:
                 await wire.retire()
 
     def _at_home(self) -> bool:
-        return self._pid == os.getpid() and self._loop is asyncio.get_running_loop()
+        return self._pid == process.pid and self._loop is asyncio.get_running_loop()
 
     async def _come_home(self) -> None:
         """Let go of what belongs to another event loop, or to the process that forked this one."""
-        if self._pid != os.getpid():
+        if self._pid != process.pid:
             # All open connections are our parent's: the wire's and those that are idle in the pool.
-            self._pid, self._wire, self._retired = os.getpid(), None, []
+            self._pid, self._wire, self._retired = process.pid, None, []
             self._pool = copy.copy(self._pool)
             self._pool.reset()  # type: ignore[no-untyped-call]  # redis-py left it without
         wires, self._wire, self._retired = (*self._retired, self._wire), None, []

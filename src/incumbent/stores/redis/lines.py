@@ -17,6 +17,7 @@ from typing import Any, Final
 import anyio
 from redis.asyncio.connection import ConnectionPool
 
+from incumbent import process
 from incumbent.shield import outlast
 from incumbent.stores.base import Budget, Claim
 from incumbent.stores.redis import scripts
@@ -44,12 +45,12 @@ class Lines:
         self._tasks: set[asyncio.Task[None]] = set()
         self._scopes: set[anyio.CancelScope] = set()
         self._loop = asyncio.get_running_loop()
-        self._pid = os.getpid()
+        self._pid = process.pid
 
     @property
     def at_home(self) -> bool:
         """Whether this is the event loop and the process that it was made in."""
-        return self._pid == os.getpid() and self._loop is asyncio.get_running_loop()
+        return self._pid == process.pid and self._loop is asyncio.get_running_loop()
 
     @property
     def inbox(self) -> Inbox:
@@ -83,7 +84,7 @@ class Lines:
 
     async def forsake(self) -> None:
         """Let go of what belongs to a loop that is gone, or to the process that forked this one."""
-        if self._pid == os.getpid():
+        if self._pid == process.pid:
             await self._inbox.forsake()
 
     # -- what a line asks for ----------------------------------------------------------------

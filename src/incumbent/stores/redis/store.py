@@ -107,12 +107,7 @@ class RedisStore:
         self, claim: Claim, mine: ServerPlace | None, budget: Budget, call: Call, *, last: bool
     ) -> Awaitable[Reply]:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        args = [
-            claim.token.encode(),
-            claim.leader_id.encode(),
-            ms(claim.lease_time),
-            ms(grace_of(claim.lease_time)),
-        ]
+        args = [claim.token.encode(), *_stand_of(claim.leader_id, claim.lease_time)]
         if mine is not None:
             mine.asking()
             stale = b"0" if last else ms(mine.stale_after)
@@ -187,11 +182,7 @@ class RedisStore:
         call = Call()
         args = (
             claim.token.encode(),
-            b"%d" % grant.seat,
-            ms(keep),
-            _flag(grant.doubtful),
-            ms(grace_of(claim.lease_time)),
-            _flag(restore),
+            *_parting_of(grant.seat, keep, grant.doubtful, claim.lease_time, restore),
         )
         reply = await self._caller.run(scripts.RELEASE, keys.release, args, budget, call)
         if reply[0] == b"released" or call.doubtful:
@@ -274,6 +265,25 @@ def _parts(budget: Budget) -> tuple[Budget, Budget]:
     """A quarter is kept for the clean-up, so that trying and cleaning stay within the budget."""
     rest = budget.total * 0.25
     return Budget(budget.total - rest, budget.each), Budget(rest, rest)
+
+
+@lru_cache(maxsize=512)
+def _stand_of(leader_id: str, lease_time: float) -> tuple[bytes, ...]:
+    """What a claim says beside its token, as the script is told it."""
+    return leader_id.encode(), ms(lease_time), ms(grace_of(lease_time))
+
+
+@lru_cache(maxsize=512)
+def _parting_of(
+    seat: int,
+    keep: float,
+    doubtful: bool,
+    lease_time: float,
+    restore: bool,  # noqa: FBT001
+) -> tuple[bytes, ...]:
+    """What a release says beside its token."""
+    grace = ms(grace_of(lease_time))
+    return b"%d" % seat, ms(keep), _flag(doubtful), grace, _flag(restore)
 
 
 def _ours(place: Place | None) -> ServerPlace | None:

@@ -8,6 +8,8 @@ import signal
 import time
 from typing import Any
 
+import pytest
+
 from blocking.scene import finished, heard, program, start
 from kit.servers import Server
 from kit.waiting import wait_until_blocking
@@ -223,6 +225,42 @@ def test_case_15_three_processes_that_compute_have_one_leader_at_a_time(valkey: 
         spans.append((float(began), float(ended)))
     spans.sort()
     assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
+
+
+@pytest.mark.timeout(150)
+def test_case_15_three_threads_in_each_of_three_processes(valkey: Server) -> None:
+    """All nine stand, each action computes for three lease times: one leader at a time."""
+    code = (
+        "import redis\n"
+        "counter = redis.Redis.from_url(url)\n"
+        "e = LeaderElector(url, quick.changed(wait_time=None))\n"
+        "def action():\n"
+        "    if counter.incr('turns') > 5: return\n"
+        "    began = time.monotonic()\n"
+        "    while time.monotonic() < began + 2.7: sum(range(1000))\n"
+        "    lease = current_lease()\n"
+        "    say(began, time.monotonic(), lease.held, lease.fence, os.getpid())\n"
+        "def work(): e.run_if_leader('one', action)\n"
+        "threads = [threading.Thread(target=work) for _ in range(3)]\n"
+        "for each in threads: each.start()\n"
+        "for each in threads: each.join()\n"
+        "counter.expire('turns', 60); counter.close()\n"
+    )
+    children = [start(code, valkey) for _ in range(3)]
+    spans = []
+    for child in children:
+        returncode, out, err = finished(child, 120)
+        assert (returncode, err) == (0, "")
+        for began, ended, held, fence, pid in map(str.split, out.splitlines()):
+            assert held == "True"
+            spans.append((float(began), float(ended), int(fence), pid))
+    spans.sort()
+    assert len(spans) == 5
+    assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
+    assert [fence for _, _, fence, _ in spans] == sorted({fence for _, _, fence, _ in spans})
+    assert len({pid for _, _, _, pid in spans}) > 1
+    assert valkey.cli("GET", "turns") == "9"
+    assert token_of(valkey, "one") is None
 
 
 def test_a_killed_process_is_followed_after_its_lease(valkey: Server) -> None:

@@ -57,6 +57,38 @@ def test_fastapi_app(valkey: Server) -> None:
     assert token_of(valkey, "scheduler") is None
 
 
+def test_cron(valkey: Server, tmp_path: Path) -> None:
+    """Four hosts with the same line, at the same moment: one makes the report; the others say so.
+
+    ``incumbent`` is found as in a crontab, by its name.
+    """
+    command = tmp_path / "incumbent"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m incumbent.cli "$@"\n')
+    command.chmod(0o755)
+    env = environment(valkey) | {
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "INCUMBENT_URL": valkey.url,
+    }
+    hosts = [
+        subprocess.Popen(
+            [EXAMPLES / "cron.sh"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
+        for _ in range(4)
+    ]
+    told = sorted((*host.communicate(timeout=50), host.returncode) for host in hosts)
+    skipped = "incumbent: not run: 'nightly-report' has been run in this period\n"
+    assert told[:-1] == [("", skipped, 0)] * 3
+    report, complaints, code = told[-1]
+    assert (complaints, code) == ("", 0)
+    assert report.startswith("report, under fence ")
+    assert token_of(valkey, "nightly-report") is None
+
+
 def test_tenants(valkey: Server) -> None:
     """Each tenant has its total; the one that fails disturbs nobody."""
     run = subprocess.run(

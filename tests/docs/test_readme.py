@@ -22,7 +22,7 @@ def examples() -> list[str]:
 
 def test_the_page_has_examples() -> None:
     """The pattern that finds the examples finds them."""
-    assert len(examples()) == 13
+    assert len(examples()) == 14
 
 
 async def test_the_first_example_runs_as_a_program(valkey: Server, capsys: Any) -> None:
@@ -77,6 +77,7 @@ async def test_the_other_examples_run_one_after_another(valkey: Server, capsys: 
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "done: 42 pages"
     assert "web-1 {'web-1': -0.5} {}" in said
+    assert "worker-1 2" in said
     assert len(saved) == 1
 
 

@@ -27,7 +27,7 @@ from incumbent.fastapi.lifespan import services_of
 from kit.fixtures import MakeClient
 from kit.servers import Server
 from kit.waiting import wait_until
-from promises.scene import Work, at_most, forever, nothing, quick, steal, token_of
+from promises.scene import Work, at_most, forever, nothing, quick, seat_key, steal, token_of
 
 
 @asynccontextmanager
@@ -257,6 +257,27 @@ async def test_only_the_leader_passes(elector: LeaderElector, other: LeaderElect
         await lease.release()
         await wait_until(lambda: elector.is_leading("one"))
         assert (await client.post("/jobs")).json() == "added"
+
+
+@pytest.mark.parametrize("written", ["nöde", "node\r\nSet-Cookie: a=b"])
+async def test_an_id_that_can_be_no_header_is_left_out(
+    elector: LeaderElector, valkey: Server, written: str
+) -> None:
+    """Whatever stands in the server's record: the answer is the 503, without the address."""
+    valkey.cli("HSET", seat_key("one"), "token", "x", "leader", written, "fence", 1, "since", 1)
+    valkey.cli("PEXPIRE", seat_key("one"), 60_000)
+    app = FastAPI(lifespan=leadership(elector, "one", forever))
+
+    @app.post("/jobs", dependencies=[Depends(require_leader)])
+    async def add() -> str:
+        return "added"
+
+    async with running(app) as client:
+        answer = await client.post("/jobs")
+        assert (await client.get("/jobs")).status_code == 405, "the application lives"
+    assert answer.status_code == 503
+    assert int(answer.headers["Retry-After"]) > 1
+    assert not {"X-Leader", "Set-Cookie"} & {*answer.headers}
 
 
 async def test_nobody_leads_and_nobody_answers(own_server: Server, make_client: MakeClient) -> None:

@@ -1,6 +1,5 @@
 """Field cases 77 and 78: real uvicorn, real workers, killed, reloaded and ended."""
 
-import itertools
 import os
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from kit.ports import free_port
 from kit.servers import Server
 from kit.waiting import wait_until_blocking
 from promises.scene import seat_key, token_of
+from web.ticks import Life, Tick, idle_times, lives, server_time, ticks
 
 SOURCE = Path(incumbent.__file__).parents[1]
 TESTS = Path(__file__).parents[1]
@@ -53,10 +53,9 @@ class Site:
         """Wait until it answers; the answer."""
         return wait_until_blocking(lambda: self.get("/work"), within=60, what="it answers")
 
-    def ticks(self) -> list[tuple[int, int]]:
-        """Period and process of each tick so far."""
-        lines = self.server.cli("LRANGE", "ticks", 0, -1)
-        return [(int(period), int(pid)) for period, pid in map(str.split, lines)]
+    def ticks(self) -> list[Tick]:
+        """Each tick so far."""
+        return ticks(self.server)
 
     def more_ticks(self, count: int) -> None:
         """Wait for as many more."""
@@ -65,9 +64,24 @@ class Site:
             lambda: len(self.ticks()) >= wanted, within=60, every=0.02, what=f"{count} more ticks"
         )
 
+    def all_serve(self, count: int) -> None:
+        """Wait until so many workers have answered since now."""
+        served: set[int] = set()
+
+        def all_have() -> bool:
+            page = self.get("/work")
+            served.update(() if page is None else (page["pid"],))
+            return len(served) >= count
+
+        wait_until_blocking(all_have, within=60, what=f"{count} workers serve")
+
+    def lives(self, killed: dict[int, float]) -> dict[int, Life]:
+        """All workers so far."""
+        return lives(self.server, killed)
+
     def leader(self) -> int:
         """The process that ticked last."""
-        return self.ticks()[-1][1]
+        return self.ticks()[-1].pid
 
 
 @contextmanager
@@ -87,34 +101,36 @@ def site(server: Server, log: Path, *args: str, **env: str) -> Iterator[Site]:
             running.process.kill()
 
 
-@pytest.mark.timeout(240)
+TAKE_OVER = 4.0
+"""Seconds: the tick that the killed one leaves, its lease of 1, and until the next tick but one."""
+
+
+@pytest.mark.timeout(300)
 def test_case_77_four_workers_run_each_tick_once(own_server: Server, tmp_path: Path) -> None:
     """All serve, one ticks; its worker is killed twice, all are replaced three times."""
+    killed: dict[int, float] = {}
     with site(own_server, tmp_path / "log", "--workers", "4", "web.application:app") as web:
         web.up()
         web.more_ticks(3)
-        served: set[int] = set()
-
-        def all_served() -> bool:
-            served.add(web.get("/work")["pid"])
-            return len(served) >= 4
-
-        wait_until_blocking(all_served, within=60, what="all workers serve")
+        web.all_serve(4)
         for _ in range(2):
-            killed = web.leader()
-            os.kill(killed, signal.SIGKILL)
-            wait_until_blocking(lambda: web.leader() != killed, within=60, what="another ticks")  # noqa: B023
+            leader = web.leader()
+            os.kill(leader, signal.SIGKILL)
+            killed[leader] = server_time(own_server)
+            wait_until_blocking(lambda: web.leader() not in killed, within=60, what="another ticks")
             web.more_ticks(1)
         for _ in range(3):
-            before = web.leader()
+            old = {*web.lives(killed)}
             web.process.send_signal(signal.SIGHUP)
-            wait_until_blocking(lambda: web.leader() != before, within=60, what="another ticks")  # noqa: B023
+            wait_until_blocking(lambda: web.leader() not in old, within=90, what="a new one ticks")  # noqa: B023
+        web.all_serve(4)
         web.more_ticks(2)
-        periods = [period for period, _ in web.ticks()]
+        periods = [tick.period for tick in web.ticks()]
+        gaps = idle_times(own_server, killed)
     assert len(periods) == len(set(periods)), "a tick ran twice"
     assert periods == sorted(periods)
-    gaps = [second - first for first, second in itertools.pairwise(periods)]
-    assert max(gaps) <= 10, gaps  # a lease of a second, a tick of one, and a very busy machine
+    print("seconds without a tick:", [round(gap, 2) for gap in sorted(gaps)[-8:]])
+    assert max(gaps) < TAKE_OVER, sorted(gaps)
     assert token_of(own_server, "scheduler") is None
 
 

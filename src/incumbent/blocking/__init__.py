@@ -14,7 +14,22 @@ when a lease is lost, the action is told (`Lease.lost`, `held`, `ensure_held`), 
 raises `LeadershipLostError` when the action has ended.
 """
 
+import typing
+
 from incumbent.blocking.electors import GroupElector, LeaderElector
 from incumbent.blocking.lease import Lease, current_lease
 
-__all__ = ["GroupElector", "LeaderElector", "Lease", "current_lease"]
+if typing.TYPE_CHECKING:
+    from incumbent.blocking.strategic import StrategicElector
+
+__all__ = ["GroupElector", "LeaderElector", "Lease", "StrategicElector", "current_lease"]
+
+
+def __getattr__(name: str) -> typing.Any:
+    # When it is asked for, as in `incumbent`: what strategies need costs its time to import.
+    if name != "StrategicElector":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from incumbent.blocking.strategic import StrategicElector  # noqa: PLC0415 - see above
+
+    globals()[name] = StrategicElector
+    return StrategicElector

@@ -1,12 +1,11 @@
 """What all electors for threads can do: each method has the loop do what its asyncio twin does."""
 
 import copy
-import inspect
 import os
 from collections.abc import Callable
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Generic, NoReturn, ParamSpec, Self, TypeVar, Unpack, cast
+from typing import Any, NoReturn, ParamSpec, Self, TypeVar, Unpack
 
 from incumbent import (
     ActionFailed,
@@ -19,7 +18,9 @@ from incumbent import (
 )
 from incumbent.blocking import lease as leases
 from incumbent.blocking import portal
-from incumbent.blocking.job import Job, Started, converse, run
+from incumbent.blocking.act import Act, bind, check
+from incumbent.blocking.block import Block
+from incumbent.blocking.job import converse, run
 from incumbent.blocking.lease import Lease
 from incumbent.blocking.root import Root, Twin
 from incumbent.blocking.watch import Watch
@@ -29,7 +30,6 @@ from incumbent.templates import NameTemplate
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Entry = TypeVar("Entry", bound=Lease | None)
 
 
 class Elector:
@@ -126,7 +126,7 @@ class Elector:
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
-        twin, act = self._use(), _Act(_bind(action, *args, **kwargs))
+        twin, act = self._use(), Act(bind(action, *args, **kwargs))
         outcome: Outcome[T] = converse(lambda job: twin.attempt(name, job.act), act)
         if isinstance(act.error, StopIteration):  # which no coroutine can raise
             if isinstance(outcome, ActionFailed):
@@ -135,7 +135,7 @@ class Elector:
                 return LeadershipLost(outcome.reason, error=act.error)
         return outcome
 
-    def lead(self, name: str) -> "Block[Lease]":
+    def lead(self, name: str) -> Block[Lease]:
         """``with elector.lead(name) as lease:`` holds the lease for the block.
 
         Raises:
@@ -146,7 +146,7 @@ class Elector:
         """
         return Block(self, self._use(), name, needed=True)
 
-    def try_lead(self, name: str) -> "Block[Lease | None]":
+    def try_lead(self, name: str) -> Block[Lease | None]:
         """As `lead`, but the block is always entered: with None when not elected in `wait_time`."""
         return Block(self, self._use(), name, needed=False)
 
@@ -168,7 +168,7 @@ class Elector:
                 rights, a key of the wrong type.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
-        twin, act = self._use(), _Act(_bind(action, *args, **kwargs))
+        twin, act = self._use(), Act(bind(action, *args, **kwargs))
         try:
             value: T = converse(lambda job: twin.campaign(name, job.act), act)
         except RuntimeError as error:
@@ -193,7 +193,7 @@ class Elector:
             redis.exceptions.RedisError: what will not pass by itself.
             ValueError, TypeError: an argument is not usable; before any I/O.
         """
-        twin, act = self._use(), _Act(_bind(action))
+        twin, act = self._use(), Act(bind(action))
         converse(lambda job: twin.schedule(name, every=every, action=job.act), act)
         raise AssertionError("a schedule does not end by itself")
 
@@ -214,7 +214,7 @@ class Elector:
         """
 
         def decorate(function: Callable[P, T]) -> Callable[P, T | None]:
-            _check(function)
+            check(function)
             template = NameTemplate(name, function)
 
             @wraps(function)
@@ -295,98 +295,3 @@ class Elector:
 
     def __repr__(self) -> str:
         return f"<blocking {repr(self._twin)[1:]}"
-
-
-class Block(Generic[Entry]):
-    """The block of `lead()` and `try_lead()`."""
-
-    __slots__ = ("_elector", "_job", "_lease", "_name", "_needed", "_twin")
-
-    def __init__(self, elector: Elector, twin: Twin, name: str, *, needed: bool) -> None:
-        self._elector = elector  # kept open while the block is
-        self._twin = twin
-        self._name = name
-        self._needed = needed
-        self._job: Job[None] | None = None
-        self._lease: Lease | None = None
-
-    async def _hold(self, job: Job[None]) -> None:
-        enter = self._twin.lead if self._needed else self._twin.try_lead
-        async with enter(self._name) as lease:
-            if lease is not None:
-                await job.act()
-
-    def __enter__(self) -> Entry:
-        if self._job is not None:
-            raise RuntimeError("a block can be entered once")
-        job = self._job = Job(self._hold)
-        try:
-            job.start()
-            told = job.hear()
-            if isinstance(told, Started):
-                self._lease = Lease(told.lease, told.lost)
-                leases.push(self._lease)
-            else:
-                told.outcome()
-            return cast(Entry, self._lease)
-        except BaseException:
-            job.abandon()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        job, lease = self._job, self._lease
-        if job is None or lease is None:
-            return
-        leases.drop(lease)
-        if not job.ours:  # a forked child's copy: the lease is its parent's
-            return
-        if error is not None and not isinstance(error, Exception):
-            job.abandon()
-            return
-        job.leave(error=error)
-        try:
-            job.result()
-        except BaseException as raised:
-            # The block's own error comes out as it is, with what the engine has noted on it.
-            if raised is error or (raised.__cause__ is error and isinstance(error, StopIteration)):
-                return
-            raise
-
-
-class _Act:
-    """An action in the thread, under the lease that it is run for."""
-
-    __slots__ = ("_action", "error")
-
-    def __init__(self, action: Callable[[], Any]) -> None:
-        self._action = action
-        self.error: Exception | None = None
-
-    def __call__(self, told: Started) -> Any:
-        self.error = None
-        with leases.under(Lease(told.lease, told.lost)):
-            try:
-                return self._action()
-            except StopIteration as error:
-                self.error = error
-                raise
-
-
-def _check(action: Any) -> None:
-    if not callable(action):
-        raise TypeError(f"action must be a function, not {type(action).__name__}")
-    kinds = inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction
-    if any(is_kind(action) for is_kind in kinds):
-        raise TypeError(
-            f"action must be a plain function, whose work is done when it returns, not {action!r}"
-        )
-
-
-def _bind(action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Callable[[], T]:
-    _check(action)
-    return partial(action, *args, **kwargs)

@@ -52,7 +52,7 @@ class LeaderElector(Elector):
                 source, options, prefix=prefix, leader_id=leader_id, hooks=told
             )
 
-        super().__init__(lambda: Root.of(_source(redis), make))
+        super().__init__(lambda: Root.of(source_of(redis), make))
 
 
 class GroupElector(Elector):
@@ -98,7 +98,7 @@ class GroupElector(Elector):
                 source, options, seats=seats, prefix=prefix, leader_id=leader_id, hooks=told
             )
 
-        super().__init__(lambda: Root.of(_source(redis), make))
+        super().__init__(lambda: Root.of(source_of(redis), make))
 
     @property
     def seats(self) -> int:
@@ -106,5 +106,6 @@ class GroupElector(Elector):
         return self._seats
 
 
-def _source(redis: SyncClient | str | Store) -> Client | Store:
+def source_of(redis: SyncClient | str | Store) -> Client | Store:
+    """What the asyncio elector is made from."""
     return redis if isinstance(redis, Store) else twin_of(redis)

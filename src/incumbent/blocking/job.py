@@ -103,7 +103,7 @@ class Job(Generic[T]):
             self._over.wait(GIVE_UP_WITHIN)
 
     def result(self) -> T:
-        """Wait for the end; what the task returned or raised."""
+        """Wait for the end, or for what the task says in `stay`; what it returned or raised."""
         while isinstance(told := self.hear(), Started):
             pass
         return cast(T, told.outcome())
@@ -152,6 +152,12 @@ class Job(Generic[T]):
         if left.error is not None:
             raise left.error
         return left.value
+
+    async def stay(self, value: T) -> None:
+        """Let the thread go on with `value`, and wait until it has left. Needs no lease."""
+        self._left = left = _Left()
+        self._told.put(Ended(value))
+        await left.event.wait()
 
     def _leave(self, value: Any, error: Exception | None) -> None:
         if self._left is not None:

@@ -1,13 +1,16 @@
 """An asyncio elector and the client that was made for it: what an elector for threads stands on."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from incumbent import GroupElector, LeaderElector
 from incumbent.stores.base import Store
 from incumbent.stores.redis import Client
 
-Twin: TypeAlias = LeaderElector | GroupElector
+if TYPE_CHECKING:
+    from incumbent import StrategicElector  # at run time, only for those who have one
+
+Twin: TypeAlias = "LeaderElector | GroupElector | StrategicElector"
 
 
 class Root:

@@ -103,7 +103,7 @@ class RequireLeader:
         detail = f"another process leads {leadership.name!r}"
         if leader is None:
             detail = f"nobody is known to lead {leadership.name!r}"
-        elif leader.leader_id.isascii():  # as a header has to be
+        elif leader.leader_id.isascii() and leader.leader_id.isprintable():  # as a header has to be
             headers[LEADER_HEADER] = leader.leader_id
         raise HTTPException(503, detail, headers=headers)
 

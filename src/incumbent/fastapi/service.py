@@ -7,12 +7,15 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from incumbent import GroupElector, LeaderElector, LeaderState, current_lease
 from incumbent.backoff import pause_after
 
-AnyElector: TypeAlias = LeaderElector | GroupElector
+if TYPE_CHECKING:
+    from incumbent import StrategicElector  # at run time, only for those who have one
+
+AnyElector: TypeAlias = "LeaderElector | GroupElector | StrategicElector"
 Serve: TypeAlias = Callable[[], Awaitable[object]]
 Phase: TypeAlias = Literal["standing by", "leading", "pausing", "finished", "stopped"]
 

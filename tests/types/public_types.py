@@ -6,7 +6,15 @@ from typing import assert_type
 
 from fastapi import FastAPI
 
-from incumbent import GroupElector, LeaderElector, LeaderState, Lease, Outcome, blocking
+from incumbent import (
+    GroupElector,
+    LeaderElector,
+    LeaderInfo,
+    LeaderState,
+    Lease,
+    Outcome,
+    blocking,
+)
 from incumbent.fastapi import Leadership, leadership
 
 
@@ -26,6 +34,7 @@ async def with_asyncio(elector: LeaderElector, group: GroupElector) -> None:
     assert_type(elector.try_lead("one"), AbstractAsyncContextManager[Lease | None, None])
     assert_type(await elector.state("one"), LeaderState)
     assert_type(await elector.request_step_down("one"), int)
+    assert_type(await elector.force_release("one", seat=0), LeaderInfo | None)
     assert_type(elector.using(wait_time=1), LeaderElector)
     assert_type(group.for_tenant("acme"), GroupElector)
     async for state in elector.watch("one"):
@@ -45,6 +54,7 @@ def with_threads(elector: blocking.LeaderElector, group: blocking.GroupElector) 
     assert_type(elector.campaign("one", count_now, "x"), int)
     assert_type(elector.state("one"), LeaderState)
     assert_type(elector.request_step_down("one"), int)
+    assert_type(elector.force_release("one", seat=0), LeaderInfo | None)
     assert_type(elector.using(wait_time=1), blocking.LeaderElector)
     assert_type(group.for_tenant("acme"), blocking.GroupElector)
     assert_type(elector.leases, tuple[blocking.Lease, ...])

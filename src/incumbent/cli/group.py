@@ -7,6 +7,7 @@ it runs, so that ``incumbent --help`` stays quick.
 import click
 
 from incumbent.cli.demo.command import demo
+from incumbent.cli.elections.commands import release, status, step_down, watch
 from incumbent.cli.endings import INTERRUPTED
 from incumbent.cli.run.commands import campaign, run_once
 
@@ -19,6 +20,10 @@ def incumbent() -> None:
 
 incumbent.add_command(run_once)
 incumbent.add_command(campaign)
+incumbent.add_command(status)
+incumbent.add_command(watch)
+incumbent.add_command(step_down)
+incumbent.add_command(release)
 incumbent.add_command(demo)
 
 

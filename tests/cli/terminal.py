@@ -8,7 +8,7 @@ import struct
 import subprocess
 from collections.abc import Mapping
 from fcntl import ioctl
-from termios import TIOCSWINSZ
+from termios import TIOCSCTTY, TIOCSWINSZ
 
 from cli.stage import INCUMBENT, SOURCE
 from kit.waiting import wait_until_blocking
@@ -30,6 +30,7 @@ class Terminal:
             stderr=theirs,
             env=os.environ | ours | (env or {}),
             start_new_session=True,
+            preexec_fn=_take_terminal,
         )
         os.close(theirs)
         self.raw = ""
@@ -71,3 +72,8 @@ class Terminal:
             self.process.kill()
             self.process.wait()
         os.close(self._ours)
+
+
+def _take_terminal() -> None:
+    """In the child: Ctrl-C is for who has it as the terminal of its session."""
+    ioctl(0, TIOCSCTTY, 0)

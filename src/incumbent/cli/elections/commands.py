@@ -1,4 +1,4 @@
-"""The commands `status`, `watch`, `step-down` and `release`: their options and their help."""
+"""The commands `status`, `watch`, `candidates`, `step-down`, `release`: their options and their help."""
 
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ seat_option: Final = click.option(
 @asks
 @json_option
 @click.argument("names", metavar="[NAME...]", nargs=-1)
-def status(names: tuple[str, ...], as_json: bool, **where: Any) -> None:
+def status(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
     r"""Show who leads NAME, and how many stand in line; or all elections.
 
     \b
@@ -51,7 +51,9 @@ def status(names: tuple[str, ...], as_json: bool, **where: Any) -> None:
 @json_option
 @click.argument("names", metavar="[NAME...]", nargs=-1)
 @click.pass_context
-def watch(context: click.Context, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
+def watch(
+    context: click.Context, /, *, names: tuple[str, ...], as_json: bool, **where: Any
+) -> None:
     r"""Follow who leads NAME, or all elections, until Ctrl-C.
 
     \b
@@ -77,6 +79,39 @@ def watch(context: click.Context, names: tuple[str, ...], as_json: bool, **where
     context.exit(following.watch(Where(**where), names, as_json=as_json))
 
 
+@click.command(options_metavar="[OPTIONS]")
+@asks
+@json_option
+@click.option(
+    "--strategy",
+    metavar="MODULE:NAME",
+    help="Also whom this strategy would choose, the scores and the reasons: an object, a function,"
+    " or a class that needs no arguments.",
+)
+@click.argument("name")
+def candidates(*, name: str, strategy: str | None, as_json: bool, **where: Any) -> None:
+    r"""Show who stands for NAME, where the best one leads.
+
+    \b
+    incumbent candidates reports
+    incumbent candidates reports --strategy myapp.elections:strategy
+    incumbent candidates reports --strategy incumbent.strategy:Fifo --json
+
+    Without a strategy these are their records, by registration. With one it is a dry run: the
+    order, the scores, and for each loser the reason. Nothing is changed by it.
+
+    \b
+    Exit codes:
+      0    shown, also when nobody stands
+      2    usage
+      64   an argument cannot be used
+      69   no server, or none that answers as it should
+    """
+    from incumbent.cli.elections import standing
+
+    standing.candidates(Where(**where), name, strategy, as_json=as_json)
+
+
 @click.command("step-down", options_metavar="[OPTIONS]")
 @asks
 @json_option
@@ -84,7 +119,7 @@ def watch(context: click.Context, names: tuple[str, ...], as_json: bool, **where
 @click.argument("name")
 @click.pass_context
 def step_down(
-    context: click.Context, name: str, seat: int | None, as_json: bool, **where: Any
+    context: click.Context, /, *, name: str, seat: int | None, as_json: bool, **where: Any
 ) -> None:
     r"""Ask who leads NAME to hand over to the next in line.
 
@@ -116,7 +151,14 @@ def step_down(
 @click.argument("name")
 @click.pass_context
 def release(
-    context: click.Context, name: str, seat: int | None, yes: bool, as_json: bool, **where: Any
+    context: click.Context,
+    /,
+    *,
+    name: str,
+    seat: int | None,
+    yes: bool,
+    as_json: bool,
+    **where: Any,
 ) -> None:
     r"""Take a seat of NAME from a holder that does not listen.
 

@@ -28,9 +28,9 @@ class Terminal:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env=os.environ | ours | (env or {}),
+            env={**os.environ, **ours, **(env or {})},
             start_new_session=True,
-            preexec_fn=_take_terminal,
+            preexec_fn=_take_terminal,  # noqa: PLW1509 - it is one call, and no thread holds a lock
         )
         os.close(theirs)
         self.raw = ""
@@ -61,9 +61,7 @@ class Terminal:
 
     def ends(self, *, within: float = 30.0) -> int:
         """The exit code, when it has ended."""
-        wait_until_blocking(
-            lambda: self.text is not None and self.process.poll() is not None, within=within
-        )
+        wait_until_blocking(lambda: (self.text, self.process.poll())[1] is not None, within=within)
         return self.process.returncode
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""`status`, `watch`, `step-down` and `release`, as an operator uses them: in pipes, on a terminal."""
+"""`status`, `watch`, `step-down` and `release`, in pipes and on a terminal."""
 
 import json
 import os
@@ -329,9 +329,10 @@ def test_without_a_terminal_nobody_can_be_asked(
 
 @pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("\n", 1), ("\x03", 130), ("y\n", 0)])
 def test_the_operator_is_asked(
-    runs: Runs, program: Program, valkey: Server, terminals: list[Terminal], answer: str, code: int
+    runs: Runs, program: Program, terminals: list[Terminal], *, answer: str, code: int
 ) -> None:
     """Who it is, is shown first; only a yes does it."""
+    valkey = runs.server
     leading(runs, program, "job", lease="30s")
     terminal = Terminal(valkey.url, "release", "job")
     terminals.append(terminal)
@@ -364,8 +365,7 @@ def test_another_term_than_the_one_that_was_shown_is_left_alone(
 
 def test_ten_shells_run_the_same_crontab_line(runs: Runs, program: Program, valkey: Server) -> None:
     """Within a second of each other: one of them runs it, the others say why they did not."""
-    # 2100 to be: a period that began in 1970 and is not over while this test runs.
-    line = f"{' '.join(INCUMBENT)} run nightly --once-per 7000w -- sh -c 'echo ran >>{program.log}'"
+    line = f"{' '.join(INCUMBENT)} run nightly --once-per 366d -- sh -c 'echo ran >>{program.log}'"
     shells = [
         subprocess.Popen(
             ["sh", "-c", line],

@@ -10,6 +10,7 @@ from typing import Any, Generic, NoReturn, ParamSpec, Self, TypeVar, Unpack, cas
 
 from incumbent import (
     ActionFailed,
+    LeaderInfo,
     LeaderOptions,
     LeadershipLost,
     LeadershipLostError,

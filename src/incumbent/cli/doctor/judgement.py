@@ -3,7 +3,7 @@
 A finding is ``ok``, a ``note`` (a bound that one should know), or ``wrong``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from incumbent.stores.redis.facts import Facts
@@ -27,10 +27,20 @@ class Finding(NamedTuple):
 
 def judge(facts: Facts, lease: float) -> list[Finding]:
     """All findings, for electors with this lease time."""
-    return [finding for check in CHECKS for finding in check(facts, lease)]
+    return [
+        *_version(facts),
+        *_answers(facts, lease),
+        *_memory(facts),
+        *_replication(facts, lease),
+        *_persistence(facts),
+        *_rights(facts),
+        *_clock(facts),
+        *_messages(facts),
+        *_keys(facts),
+    ]
 
 
-def _version(facts: Facts, lease: float) -> Iterator[Finding]:
+def _version(facts: Facts) -> Iterator[Finding]:
     info = facts.info
     if not info:
         yield Finding(
@@ -67,7 +77,7 @@ def _answers(facts: Facts, lease: float) -> Iterator[Finding]:
         yield Finding("latency", "ok", found)
 
 
-def _memory(facts: Facts, lease: float) -> Iterator[Finding]:
+def _memory(facts: Facts) -> Iterator[Finding]:
     info = facts.info
     if "maxmemory_policy" not in info:
         return
@@ -144,7 +154,7 @@ def _least_replicas(facts: Facts, lease: float, replicas: int) -> Iterator[Findi
         yield Finding("min-replicas", "ok", found)
 
 
-def _persistence(facts: Facts, lease: float) -> Iterator[Finding]:
+def _persistence(facts: Facts) -> Iterator[Finding]:
     info = facts.info
     if "aof_enabled" not in info:
         return
@@ -164,7 +174,7 @@ def _persistence(facts: Facts, lease: float) -> Iterator[Finding]:
         )
 
 
-def _rights(facts: Facts, lease: float) -> Iterator[Finding]:
+def _rights(facts: Facts) -> Iterator[Finding]:
     refused = facts.refused
     if not refused:
         yield Finding("rights", "ok", "all that are needed")
@@ -179,7 +189,7 @@ def _rights(facts: Facts, lease: float) -> Iterator[Finding]:
 _RULE: Final = "ACL SETUSER name ~PREFIX:* &PREFIX:* and, with a plus, the commands above"
 
 
-def _clock(facts: Facts, lease: float) -> Iterator[Finding]:
+def _clock(facts: Facts) -> Iterator[Finding]:
     side = "ahead of" if facts.ahead > 0 else "behind"
     found = f"{abs(facts.ahead):.3f} s {side} ours"
     if facts.strayed > 0.01 * facts.watched + facts.round_trip + 0.02:
@@ -197,7 +207,7 @@ def _clock(facts: Facts, lease: float) -> Iterator[Finding]:
         yield Finding("clock", "ok", found)
 
 
-def _messages(facts: Facts, lease: float) -> Iterator[Finding]:
+def _messages(facts: Facts) -> Iterator[Finding]:
     if facts.heard:
         yield Finding("pub/sub", "ok", "a message came back")
     else:
@@ -206,7 +216,7 @@ def _messages(facts: Facts, lease: float) -> Iterator[Finding]:
         yield Finding("pub/sub", "wrong", "a message did not come back", means, advice)
 
 
-def _keys(facts: Facts, lease: float) -> Iterator[Finding]:
+def _keys(facts: Facts) -> Iterator[Finding]:
     if not facts.scanned:
         means = "keys without an end, and corrupt ones, were not looked for"
         yield Finding("keys", "note", "SCAN is not allowed to this user", means, "allow SCAN")
@@ -221,14 +231,6 @@ def _keys(facts: Facts, lease: float) -> Iterator[Finding]:
         yield Finding("keys", "wrong", f"corrupt: {_some(facts.corrupt)}", means, advice)
     if not (facts.lasting or facts.corrupt):
         yield Finding("keys", "ok", f"{facts.keys}, each with an end and as it should be")
-
-
-Check: TypeAlias = Callable[[Facts, float], Iterator[Finding]]
-
-CHECKS: Final[tuple[Check, ...]] = (
-    *(_version, _answers, _memory, _replication, _persistence),
-    *(_rights, _clock, _messages, _keys),
-)
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""The commands `status`, `watch`, `candidates`, `step-down`, `release`: their options and their help."""
+"""The commands `status`, `watch`, `candidates`, `step-down`, `release`: options and help."""
 
 from typing import Any, Final
 

@@ -4,7 +4,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from incumbent.cli.asking import Where, ask, asking_candidates
 from incumbent.cli.elections.words import as_json as in_json
@@ -62,8 +62,7 @@ def strategy_of(spelled: str) -> Strategy:
         raise MistakeError(f"no strategy at {spelled!r}: {error}") from None
     if not callable(found):
         raise MistakeError(f"what is at {spelled!r} is no strategy")
-    strategy: Strategy = found
-    return strategy
+    return cast("Strategy", found)
 
 
 def _value(candidate: Candidate, result: ElectionResult, *, ranked: bool) -> dict[str, Any]:

@@ -155,7 +155,9 @@ class _Look:
         for command, arguments in TRIES.items():
             sent = [names.get(argument, argument) for argument in arguments]
             try:
-                await self._ask(self._client.execute_command(command, *sent))
+                # redis-py has left it without types.
+                reply = self._client.execute_command(command, *sent)  # type: ignore[no-untyped-call]
+                await self._ask(reply)
             except redis_errors.NoPermissionError:
                 refused.append(command)
             except redis_errors.ResponseError:

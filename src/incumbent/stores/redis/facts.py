@@ -163,7 +163,8 @@ class _Look:
             except redis_errors.ResponseError:
                 pass  # another complaint, so it is not the right that is missing
         try:
-            await self._listen()
+            async with self._client.pubsub() as listener:
+                await self._ask(listener.subscribe(f"{self._root}events"))
         except redis_errors.NoPermissionError:
             refused.append("SUBSCRIBE")
         except redis_errors.ResponseError:

@@ -34,6 +34,7 @@ METHODS = [
     "attempt",
     "campaign",
     "for_tenant",
+    "force_release",
     "is_leading",
     "lead",
     "leader_id",

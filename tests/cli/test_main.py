@@ -16,7 +16,11 @@ from incumbent.cli import main
 main()
 """
 
-HELP = (["--help"], ["demo", "-h"], ["run", "-h"], ["campaign", "-h"])
+HELP = (
+    *(["--help"], ["demo", "-h"], ["run", "-h"], ["campaign", "-h"], ["status", "-h"]),
+    *(["watch", "-h"], ["candidates", "-h"], ["step-down", "-h"], ["release", "-h"]),
+    ["doctor", "-h"],
+)
 
 
 @pytest.fixture

@@ -160,6 +160,12 @@ class Line:
         answer: list[Any] = self.run("step_down", self.seats(size), seat)
         return answer
 
+    def force(self, seat: int = 0, fence: str = "") -> list[Any]:
+        """Take a seat from its holder."""
+        keys = [self.key("fence"), self.key(f"seat:{seat}")]
+        answer: list[Any] = self.run("force", keys, seat, fence)
+        return answer
+
     # -- behind them -------------------------------------------------------------------------
 
     def take(self, who: Waiter, **options: Any) -> int:

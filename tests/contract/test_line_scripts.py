@@ -694,6 +694,56 @@ def test_a_holder_that_is_asked_to_step_down_hears_it_when_it_extends(line: Line
     assert line.extend(a, 0)[2] == 0, "another term"
 
 
+# -- force -----------------------------------------------------------------------------------
+
+
+def test_a_seat_that_is_forced_keeps_its_end_and_its_fence(line: Line) -> None:
+    """P1: nobody gets it sooner, and the old holder can neither extend nor free it."""
+    a = line.waiter()
+    _, _, fence, since, _ = line.acquire(a, lease=20_000)
+    seat = line.key("seat:0")
+    before = line.server.cli("PTTL", seat)
+    with watching(line) as watcher:
+        answer = line.force()
+        assert answer[:5] == ["forced", 0, a.leader, fence, since]
+        assert before - 10_000 < answer[5] <= before
+        (word,) = watcher.heard()
+        assert word == f"retained 0 {fence} {answer[5]}"
+    assert answer[5] - 10_000 < line.server.cli("PTTL", seat) <= answer[5]
+    assert line.acquire(line.waiter())[:3] == ["busy", 0, a.leader]
+    assert line.extend(a, duration=60_000) == ["taken"]
+    assert line.release(a) == "taken"
+    assert line.server.cli("HGET", seat, "fence") == fence
+    assert line.force()[0] == "kept"
+    line.expire()
+    assert line.acquire(line.waiter())[0] == "granted"
+
+
+def test_only_the_term_that_was_meant_is_forced(line: Line) -> None:
+    """By its fence: what the operator saw may be over, and another's turn."""
+    a = line.waiter()
+    old = line.acquire(a)[2]
+    assert line.force(fence="7") == ["free"]
+    line.release(a)
+    assert line.force(fence=old) == ["free"]
+    assert line.force() == ["free"]
+    b = line.waiter()
+    new = line.acquire(b)[2]
+    before = line.content()
+    assert line.force(fence=old) == ["free"]
+    assert line.content() == before
+    assert line.extend(b)[0] == "held"
+    assert line.force(fence=new)[0] == "forced"
+
+
+def test_a_seat_without_an_end_gets_one_when_it_is_forced(line: Line) -> None:
+    """P4: somebody took its end away; a day is longer than nearly every lease."""
+    line.acquire(line.waiter())
+    line.server.cli("PERSIST", line.key("seat:0"))
+    assert line.force()[0] == "forced"
+    assert 0 < line.server.cli("PTTL", line.key("seat:0")) <= 86_400_000
+
+
 # -- events ----------------------------------------------------------------------------------
 
 

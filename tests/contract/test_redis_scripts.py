@@ -28,7 +28,7 @@ OF_CANDIDATES = {"enrol", "result", "snapshot", "withdraw"}
 """Their keys, arguments and answers are seen to in `test_redis_registry`."""
 
 NO_TIMES = {
-    *("token", "leader", "doubtful", "place", "process", "probe", "restore", "seat"),
+    *("token", "leader", "fence", "doubtful", "place", "process", "probe", "restore", "seat"),
     *("node", "strategy", "metadata", "deed"),
 }
 WITH_LINE = {"acquire", "leave", "release", "touch"}
@@ -43,7 +43,7 @@ LINE = ("fence", "gone", "queue", "alive", "tick")
 def test_each_file_is_one_script() -> None:
     """Every file is loaded under its own name, and nothing is loaded that has no file."""
     assert sorted(SCRIPTS) == NAMES
-    of_seats = ["acquire", "extend", "leave", "release", "state", "step_down", "touch"]
+    of_seats = ["acquire", "extend", "force", "leave", "release", "state", "step_down", "touch"]
     assert sorted([*of_seats, *OF_CANDIDATES]) == NAMES
     for name, script in SCRIPTS.items():
         shared = SHARED["prelude"] + SHARED["gone"] * (name in WITH_GONE)
@@ -211,7 +211,7 @@ def test_keys_are_packed_in_the_order_of_the_header(name: str) -> None:
     assert keys.root == b"incumbent:{job}:"
     for seat in range(3):
         packed = getattr(keys, name)
-        if name == "extend":
+        if name in {"extend", "force"}:
             packed = packed[seat]
         number, *names = re.findall(rb"\$\d+\r\n(.*?)\r\n", packed.packed)
         expected: list[str] = []
@@ -270,6 +270,8 @@ async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench
         await store.release(a, story.doubtful(grant), 0, BUDGET)
         await store.leave(a, BUDGET)
         await store.state("job", 3, BUDGET)
+        await store.force_release("job", 2, 77, BUDGET)
+        await store.force_release("job", 1, None, BUDGET)
     # What met an empty cache is sent again as text, with the same keys and arguments.
     runs = [run for run, _ in groupby(watch.runs)]
     meant: list[tuple[str, dict[str, str]]] = [
@@ -279,6 +281,8 @@ async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench
         ("release", {"seat": "0", "keep_ms": "0", "doubtful": "1", "restore": "0"}),
         ("leave", {"place": ""}),
         ("state", {}),
+        ("force", {"seat": "2", "fence": "77"}),
+        ("force", {"seat": "1", "fence": ""}),
     ]
     assert [run.script for run in runs] == [script for script, _ in meant]
     for run, (_, values) in zip(runs, meant, strict=True):
@@ -302,6 +306,7 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
     def acquire(token: str, *args: str | int, keys: list[str] = seats) -> tuple[str, list[Any]]:
         return run("acquire", [*line, *keys], token, f"leader-{token}", 30000, 1000, *args)
 
+    other = [key("other", name) for name in (*LINE, "fence", "seat:0")]
     now = int(server.cli("TIME")[0]) * 1000
     always, never = (now - 60_000, now + 600_000), (0, 1)
     heard = [
@@ -320,6 +325,10 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
         run("release", [*line, *seats], "b", 0, 0, 0, 1000, 0),
         run("release", [*line, *seats], "a", 0, 0, 0, 1000, 1),
         run("release", [*line, *seats], "a", 0, 0, 0, 1000, 0),
+        run("force", other[-2:], 0, ""),
+        run("acquire", [*other[:5], other[-1]], "a", "leader-a", 30_000, 1000),
+        run("force", other[-2:], 0, ""),
+        run("force", other[-2:], 0, ""),
         run("leave", [*line, *seats], "a", "", 1000),
         acquire("a"),
     ]

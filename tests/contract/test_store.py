@@ -504,6 +504,28 @@ async def test_a_store_is_known_as_one(bench: Bench) -> None:
     assert isinstance(bench.store, Store)
 
 
+async def test_p1_a_seat_is_forced_from_its_holder_and_stays_taken(bench: Bench) -> None:
+    """The holder can do no more with it; nobody else gets it before its time is over."""
+    store, a = bench.store, claim("job", "a", seats=2)
+    grant = await bench.elect(a)
+    for seat, fence in ((0, grant.fence + 1), (1, None)):
+        assert await store.force_release("job", seat, fence, BUDGET) is None
+    taken = await store.force_release("job", 0, grant.fence, BUDGET)
+    assert taken is not None
+    assert (taken.leader_id, taken.seat, taken.fence) == (a.leader_id, 0, grant.fence)
+    assert taken.retained
+    assert 0 < taken.remaining <= LEASE
+    assert await store.force_release("job", 0, None, BUDGET) is None, "nobody's already"
+    assert await store.extend(a, 0, 60, BUDGET) == "taken"
+    assert await store.release(a, grant, 0, BUDGET) == "taken"
+    (shown,) = (await store.state("job", 2, BUDGET)).leaders
+    assert shown.retained
+    assert shown.remaining <= taken.remaining
+    assert await store.ask_to_step_down("job", 2, None, BUDGET) == 0
+    busy = await store.acquire(claim("job", "b"), BUDGET)
+    assert holder_of(busy).fence == grant.fence
+
+
 async def test_a_closed_store_still_serves_who_comes_late(bench: Bench) -> None:
     """A term that outlives its elector can be released; closing twice is closing once."""
     grant = await bench.elect(claim("job"))

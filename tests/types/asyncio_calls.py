@@ -53,6 +53,7 @@ async def called(elector: LeaderElector) -> None:
     assert_type(elector.try_lead("one"), AbstractAsyncContextManager[Lease | None, None])
     assert_type(await elector.state("one"), LeaderState)
     assert_type(await elector.request_step_down("one", seat=0), int)
+    assert_type(await elector.force_release("one", seat=0), LeaderInfo | None)
     assert_type(elector.is_leading("one"), bool)
     assert_type(elector.options, LeaderOptions)
     assert_type(elector.leader_id, str)

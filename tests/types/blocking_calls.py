@@ -6,7 +6,7 @@ from typing import Never, assert_type
 
 from redis import Redis
 
-from incumbent import LeaderOptions, LeaderState, LossReason, MemoryStore, Outcome
+from incumbent import LeaderInfo, LeaderOptions, LeaderState, LossReason, MemoryStore, Outcome
 from incumbent.blocking import GroupElector, LeaderElector, Lease, current_lease
 
 
@@ -31,6 +31,7 @@ def called(elector: LeaderElector) -> None:
     assert_type(elector.campaign("one", count, "x"), int)
     assert_type(elector.state("one"), LeaderState)
     assert_type(elector.request_step_down("one"), int)
+    assert_type(elector.force_release("one", seat=0), LeaderInfo | None)
     assert_type(elector.is_leading("one"), bool)
     assert_type(elector.options, LeaderOptions)
     assert_type(elector.leader_id, str)

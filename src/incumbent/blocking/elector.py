@@ -9,6 +9,7 @@ from typing import Any, NoReturn, ParamSpec, Self, TypeVar, Unpack
 
 from incumbent import (
     ActionFailed,
+    LeaderInfo,
     LeaderOptions,
     LeadershipLost,
     LeadershipLostError,
@@ -234,6 +235,24 @@ class Elector:
         """
         twin = self._use()
         return run(lambda: twin.request_step_down(name, seat=seat))
+
+    def force_release(
+        self, name: str, *, seat: int = 0, fence: int | None = None
+    ) -> LeaderInfo | None:
+        """Take `seat` from its holder, who is not asked; what is left of the lease runs on.
+
+        The holder learns it with its next renewal, as a loss (``taken``). With a `fence`, only if
+        this is still that term.
+
+        Returns:
+            Who had the seat, and how long it stays taken; None when nobody did, or another term.
+
+        Raises:
+            redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.
+            ValueError, TypeError: no such seat, or the name is not usable; before any I/O.
+        """
+        twin = self._use()
+        return run(lambda: twin.force_release(name, seat=seat, fence=fence))
 
     def state(self, name: str) -> LeaderState:
         """Who leads `name` now, by one round trip to the server.

@@ -1,6 +1,7 @@
 """Options and types that several commands have in common."""
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     OncePerType = click.ParamType[OncePer]
 else:  # generic since click 8.4 only
     FloatType = OncePerType = click.ParamType
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class DurationType(FloatType):
@@ -85,3 +89,22 @@ prefix_option: Final = click.option(
     metavar="TEXT",
     help="What every key on the server begins with.",
 )
+
+timeout_option: Final = click.option(
+    "--timeout",
+    type=DURATION,
+    default=5.0,
+    metavar="DURATION",
+    help="How long to wait for an answer of the server. [default: 5s]",
+)
+
+json_option: Final = click.option(
+    "--json", "as_json", is_flag=True, help="For programs: JSON instead of text."
+)
+
+
+def asks(function: F) -> F:
+    """Add what every command takes that asks a server about elections."""
+    for decorate in (timeout_option, prefix_option, url_option):
+        function = decorate(function)
+    return function

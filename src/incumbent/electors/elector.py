@@ -21,7 +21,7 @@ from incumbent.events import Hook
 from incumbent.observability.logging import LoggingHook
 from incumbent.options import LeaderOptions, OptionChanges
 from incumbent.periods import Every, OncePer
-from incumbent.results import LeaderState, Outcome
+from incumbent.results import LeaderInfo, LeaderState, Outcome
 from incumbent.stores.base import Budget, Store
 from incumbent.stores.redis import Client, RedisStore
 from incumbent.templates import NameTemplate
@@ -233,10 +233,37 @@ class Elector:
             ValueError, TypeError: no such seat, or the name is not usable; before any I/O.
         """
         election = names.election_name(name, self._scope)
-        if seat is not None and seat not in range(self._seats):
-            raise ValueError(f"seat must be from 0 to {self._seats - 1}, not {seat!r}")
+        if seat is not None:
+            self._check_seat(seat)
         budget = Budget.of_two(self._options.request_timeout)
         return await self._office.store.ask_to_step_down(election, self._seats, seat, budget)
+
+    async def force_release(
+        self, name: str, *, seat: int = 0, fence: int | None = None
+    ) -> LeaderInfo | None:
+        """Take `seat` from its holder, who is not asked: for one that hangs and still renews.
+
+        Nobody leads on it sooner than without this: what is left of the lease runs on, with nobody
+        on it. The holder learns it with its next renewal, as a loss (``taken``), and its action is
+        stopped before that time is over; one that does not renew may go on until then. When the
+        holder listens, `request_step_down` is better.
+
+        Args:
+            name: the election.
+            seat: its number.
+            fence: only if this is still the term with this fence, as `state` showed it.
+
+        Returns:
+            Who had the seat, and how long it stays taken; None when nobody did, or another term.
+
+        Raises:
+            redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.
+            ValueError, TypeError: no such seat, or the name is not usable; before any I/O.
+        """
+        election = names.election_name(name, self._scope)
+        self._check_seat(seat)
+        budget = Budget.of_two(self._options.request_timeout)
+        return await self._office.store.force_release(election, seat, fence, budget)
 
     async def state(self, name: str) -> LeaderState:
         """Who leads `name` now, by one round trip to the server.
@@ -350,6 +377,10 @@ class Elector:
     def _gate(self, election: str, options: LeaderOptions, *, stays: bool) -> Gate | None:
         """What decides who may try when; without one it is the line."""
         return None
+
+    def _check_seat(self, seat: int) -> None:
+        if seat not in range(self._seats):
+            raise ValueError(f"seat must be from 0 to {self._seats - 1}, not {seat!r}")
 
     def _sibling(self, **changes: Any) -> Self:
         twin = copy.copy(self)

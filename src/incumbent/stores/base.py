@@ -171,6 +171,16 @@ class Store(Protocol):
         """Let the holder of `seat`, or all of them, learn it at their next extension: how many."""
         ...
 
+    async def force_release(
+        self, election: str, seat: int, fence: int | None, budget: Budget
+    ) -> LeaderInfo | None:
+        """Take `seat` from its holder, who learns it at the next extension; its time runs on.
+
+        Only from the term with this `fence`, unless that is None. Returns who had it, None when
+        nobody did.
+        """
+        ...
+
     def wall_clock(self) -> int:
         """Milliseconds since the epoch by the clock that counts periods, as far as is known."""
         ...

@@ -192,6 +192,17 @@ class MemoryStore:
             held.asked = True
         return len(asked)
 
+    async def force_release(
+        self, election: str, seat: int, fence: int | None, budget: Budget
+    ) -> LeaderInfo | None:
+        now = clock.now()
+        held = self._taken(election, seat + 1, now).get(seat)
+        if held is None or held.token is None or fence not in {None, held.fence}:
+            return None
+        held.token = None
+        self._tell(election, SeatRetained(seat, held.fence, _left(held, now)))
+        return self._info(seat, held, now)
+
     def wall_clock(self) -> int:
         return time.time_ns() // 1_000_000
 

@@ -24,6 +24,8 @@ class Keys(NamedTuple):
     touch: PackedKeys
     state: PackedKeys
     step_down: PackedKeys
+    force: tuple[PackedKeys, ...]
+    """By seat."""
 
 
 @lru_cache(maxsize=1024)
@@ -34,15 +36,17 @@ def keys_of(prefix: str, election: str, seats: int) -> Keys:
     line = (fence, root + b"gone", queue, alive, root + b"tick")
     numbered = [root + b"seat:%d" % number for number in range(seats)]
     everything = PackedKeys.of(*line, *numbered)
+    one_by_one = tuple([PackedKeys.of(fence, seat) for seat in numbered])
     return Keys(
         root=root,
         acquire=everything,
-        extend=tuple([PackedKeys.of(fence, seat) for seat in numbered]),
+        extend=one_by_one,
         release=everything,
         leave=everything,
         touch=PackedKeys.of(fence, queue, alive, *numbered),
         state=PackedKeys.of(fence, queue, *numbered),
         step_down=PackedKeys.of(*numbered),
+        force=one_by_one,
     )
 
 

@@ -15,7 +15,7 @@ from redis.asyncio import Redis, RedisCluster
 from incumbent import clock
 from incumbent.lease import valid_until
 from incumbent.periods import OncePer
-from incumbent.results import LeaderState
+from incumbent.results import LeaderInfo, LeaderState
 from incumbent.shield import finish
 from incumbent.stores.base import (
     Budget,
@@ -199,6 +199,17 @@ class RedisStore:
         args = (b"" if seat is None else b"%d" % seat,)
         reply = await self._caller.run(scripts.STEP_DOWN, keys.step_down, args, budget)
         return int(reply[1])
+
+    async def force_release(
+        self, election: str, seat: int, fence: int | None, budget: Budget
+    ) -> LeaderInfo | None:
+        keys = keys_of(self._prefix, election, seat + 1)
+        call = Call()
+        args = (b"%d" % seat, b"" if fence is None else b"%d" % fence)
+        reply = await self._caller.run(scripts.FORCE, keys.force[seat], args, budget, call)
+        if reply[0] == b"forced" or (reply[0] == b"kept" and call.doubtful):
+            return leader_of([*reply[1:], True])
+        return None
 
     def wall_clock(self) -> int:
         return round((clock.now() + self._ahead) * 1000)

@@ -1,0 +1,132 @@
+"""A command's own elector, with which it asks about elections and takes part in none.
+
+What goes wrong becomes one sentence and an exit code.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote
+
+from incumbent import GroupElector, LeaderOptions, LeaderState, StrategicElector
+from incumbent.cli.connection import connect
+from incumbent.cli.endings import MistakeError, UnavailableError
+from incumbent.cli.serving import serving
+from incumbent.electors.group import MOST_SEATS
+from incumbent.events import Hook
+from incumbent.stores.redis import Client, ServerError, survey
+from incumbent.strategy import Strategy
+
+T = TypeVar("T")
+
+SEATS: Final = MOST_SEATS
+"""How many seats are looked at: how many an election has, only its candidates know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Whom to ask, and how long to wait for an answer."""
+
+    url: str
+    prefix: str
+    timeout: float
+
+    @property
+    def options(self) -> LeaderOptions:
+        """Of an elector that gives up after the timeout."""
+        try:
+            # What takes longer is asked once more within the time of two requests.
+            return LeaderOptions(request_timeout=self.timeout / 2)
+        except ValueError as error:
+            raise MistakeError(str(error)) from None
+
+
+def ask(where: Where, question: Callable[[Where], Coroutine[Any, Any, T]]) -> T:
+    """Put `question` to the server, and return what it makes of the answers."""
+    with serving(where.url) as url:
+        return asyncio.run(question(replace(where, url=url)))
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """What questions are asked with."""
+
+    elector: GroupElector
+    where: Where
+    client: Client
+
+    def election(self, name: str) -> tuple[GroupElector, str]:
+        """Whom to ask about `name`, and what it is called there.
+
+        Elections of tenants are written as the server has them: ``@acme:reports``.
+        """
+        elector, rest = self.elector, name
+        while rest.startswith("@") and ":" in rest:
+            tenant, _, rest = rest[1:].partition(":")
+            elector = elector.for_tenant(unquote(tenant))
+        return elector, rest
+
+    async def state(self, name: str) -> LeaderState:
+        """Who leads `name`."""
+        elector, rest = self.election(name)
+        return await elector.state(rest)
+
+    async def names(self) -> list[str]:
+        """The elections that there are."""
+        found = await survey.elections(
+            survey.impatient(self.client), self.where.prefix, self.where.timeout
+        )
+        return [name for name in found if self._usable(name)]
+
+    def _usable(self, name: str) -> bool:
+        try:
+            elector, rest = self.election(name)
+            elector.is_leading(rest)
+        except ValueError:
+            return False  # no election of ours could be called this
+        return True
+
+
+@asynccontextmanager
+async def asking(where: Where) -> AsyncGenerator[Asker]:
+    """An elector that sees every seat, for the length of a block.
+
+    Raises:
+        UnavailableError: the server cannot be reached, or does not answer as it should.
+        MistakeError: what was asked for is not usable.
+    """
+    async with _client(where) as client:
+        elector = GroupElector(client, where.options, seats=SEATS, prefix=where.prefix, hooks=())
+        async with elector:
+            yield Asker(elector, where, client)
+
+
+@asynccontextmanager
+async def asking_candidates(
+    where: Where, strategy: Strategy, hooks: Iterable[Hook]
+) -> AsyncGenerator[StrategicElector]:
+    """An elector that sees who stands."""
+    async with (
+        _client(where) as client,
+        StrategicElector(
+            client, where.options, strategy=strategy, prefix=where.prefix, hooks=hooks
+        ) as elector,
+    ):
+        yield elector
+
+
+@asynccontextmanager
+async def _client(where: Where) -> AsyncGenerator[Client]:
+    client = connect(where.url)
+    try:
+        yield client
+    except ServerError as error:
+        raise UnavailableError(
+            f"the server does not answer as it should: {' '.join(str(error).split())}"
+        ) from None
+    except ValueError as error:
+        raise MistakeError(str(error)) from None
+    finally:
+        await client.aclose()

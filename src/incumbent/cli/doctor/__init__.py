@@ -1,0 +1,1 @@
+"""`doctor`: is the server fit for elections? Nothing is imported here."""

@@ -1,0 +1,33 @@
+"""What `doctor` does: facts, findings, and how they are shown."""
+
+from incumbent.cli.asking import Where, ask, asking
+from incumbent.cli.doctor.judgement import Finding, judge
+from incumbent.cli.elections.words import as_json as in_json
+from incumbent.cli.elections.words import printable
+from incumbent.stores.redis.facts import Facts, facts_of
+
+
+def examine(where: Where, lease: float, *, as_json: bool) -> bool:
+    """Examine the server, and tell. Returns whether nothing is wrong."""
+
+    async def question(where: Where) -> Facts:
+        async with asking(where) as asker:
+            return await facts_of(asker.client, where.prefix, where.timeout)
+
+    findings = judge(ask(where, question), lease)
+    well = all(finding.level != "wrong" for finding in findings)
+    if as_json:
+        values = [finding._asdict() for finding in findings]
+        print(in_json({"ok": well, "findings": values}))
+    else:
+        _tell(findings)
+    return well
+
+
+def _tell(findings: list[Finding]) -> None:
+    for finding in findings:
+        print(f"{finding.level:5}  {finding.about}: {printable(finding.found)}")
+        if finding.means:
+            print(f"       {finding.means}")
+        if finding.advice:
+            print(f"       -> {finding.advice}")

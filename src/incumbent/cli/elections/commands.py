@@ -1,0 +1,186 @@
+"""The commands `status`, `watch`, `candidates`, `step-down`, `release`: options and help."""
+
+from typing import Any, Final
+
+import click
+
+from incumbent.cli.asking import Where
+from incumbent.cli.parameters import asks, json_option
+
+NOTHING_DONE: Final = 1
+"""Exit code of a command that found nobody to do it to, or was told not to."""
+
+seat_option: Final = click.option(
+    "--seat", type=click.IntRange(0, 1023), metavar="N", help="Which seat of a group."
+)
+
+
+@click.command(options_metavar="[OPTIONS]")
+@asks
+@json_option
+@click.argument("names", metavar="[NAME...]", nargs=-1)
+def status(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
+    r"""Show who leads NAME, and how many stand in line; or all elections.
+
+    \b
+    incumbent status
+    incumbent status scheduler --json
+
+    Without a NAME these are all elections under the prefix that have had a leader within a day, or
+    have somebody in line or as a candidate: it looks through all keys of the server, without
+    blocking it. An election of a tenant is written @TENANT:NAME.
+
+    --json gives {"elections": [{"name", "leaders", "waiting"}]}; each of the leaders has "seat",
+    "leader_id", "fence", "since", "remaining" (seconds) and "retained" (true where only a minimum
+    hold keeps the seat, and nobody leads).
+
+    \b
+    Exit codes:
+      0    shown, also when nobody leads
+      2    usage
+      64   an argument cannot be used
+      69   no server, or none that answers as it should
+    """
+    from incumbent.cli.elections import performance
+
+    performance.status(Where(**where), names, as_json=as_json)
+
+
+@click.command(options_metavar="[OPTIONS]")
+@asks
+@json_option
+@click.argument("names", metavar="[NAME...]", nargs=-1)
+@click.pass_context
+def watch(
+    context: click.Context, /, *, names: tuple[str, ...], as_json: bool, **where: Any
+) -> None:
+    r"""Follow who leads NAME, or all elections, until Ctrl-C.
+
+    \b
+    incumbent watch scheduler
+    incumbent watch --json | jq .leaders
+
+    On a terminal this is a table. Elsewhere each change is a line: first what is now, then what
+    happens. The server tells of changes when they happen, and nothing is polled; without a NAME,
+    elections that are new are looked for every ten seconds.
+
+    --json gives one line for each change: {"at", "name", "leaders", "waiting"}, with all the
+    leaders that there are then.
+
+    \b
+    Exit codes:
+      2    usage
+      64   an argument cannot be used
+      69   no server, or none that answers as it should
+      130  ended by Ctrl-C, 143 by SIGTERM
+    """
+    from incumbent.cli.elections import following
+
+    context.exit(following.watch(Where(**where), names, as_json=as_json))
+
+
+@click.command(options_metavar="[OPTIONS]")
+@asks
+@json_option
+@click.option(
+    "--strategy",
+    metavar="MODULE:NAME",
+    help="Also whom this strategy would choose, the scores and the reasons: an object, a function,"
+    " or a class that needs no arguments.",
+)
+@click.argument("name")
+def candidates(*, name: str, strategy: str | None, as_json: bool, **where: Any) -> None:
+    r"""Show who stands for NAME, where the best one leads.
+
+    \b
+    incumbent candidates reports
+    incumbent candidates reports --strategy myapp.elections:strategy
+    incumbent candidates reports --strategy incumbent.strategy:Fifo --json
+
+    Without a strategy these are their records, by registration. With one it is a dry run: the
+    order, the scores, and for each loser the reason. Nothing is changed by it.
+
+    \b
+    Exit codes:
+      0    shown, also when nobody stands
+      2    usage
+      64   an argument cannot be used
+      69   no server, or none that answers as it should
+    """
+    from incumbent.cli.elections import standing
+
+    standing.candidates(Where(**where), name, strategy, as_json=as_json)
+
+
+@click.command("step-down", options_metavar="[OPTIONS]")
+@asks
+@json_option
+@seat_option
+@click.argument("name")
+@click.pass_context
+def step_down(
+    context: click.Context, /, *, name: str, seat: int | None, as_json: bool, **where: Any
+) -> None:
+    r"""Ask who leads NAME to hand over to the next in line.
+
+    \b
+    incumbent step-down scheduler
+
+    The holder learns it with its next renewal, within a third of its lease time: its work is
+    stopped, cleans up, and the seat is given back. In a group all are asked, or that of --seat.
+
+    \b
+    Exit codes:
+      0    asked
+      1    nobody was there to be asked
+      2    usage
+      64   an argument cannot be used
+      69   no server, or none that answers as it should
+    """
+    from incumbent.cli.elections import performance
+
+    asked = performance.step_down(Where(**where), name, seat, as_json=as_json)
+    context.exit(0 if asked else NOTHING_DONE)
+
+
+@click.command(options_metavar="[OPTIONS]")
+@asks
+@json_option
+@seat_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.argument("name")
+@click.pass_context
+def release(
+    context: click.Context,
+    /,
+    *,
+    name: str,
+    seat: int | None,
+    yes: bool,
+    as_json: bool,
+    **where: Any,
+) -> None:
+    r"""Take a seat of NAME from a holder that does not listen.
+
+    \b
+    incumbent release scheduler
+    incumbent release partitions --seat 3 --yes
+
+    For a holder that hangs and still renews its lease; try 'incumbent step-down' first, which asks
+    it. Nobody gets the seat at once: what is left of the lease runs on with nobody on it. The
+    holder learns with its next renewal that it has lost the seat, and is stopped before another
+    can lead. Who holds it is shown, and you are asked, unless you say --yes. Where several seats
+    are held, --seat must say which.
+
+    \b
+    Exit codes:
+      0    taken
+      1    nobody holds it, another one holds it by now, or you said no
+      2    usage
+      64   an argument cannot be used
+      69   no server, or none that answers as it should
+    """
+    from incumbent.cli.elections import performance
+
+    taken = performance.release(Where(**where), name, seat, yes=yes, as_json=as_json)
+    context.exit(0 if taken else NOTHING_DONE)

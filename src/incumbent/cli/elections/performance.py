@@ -1,0 +1,96 @@
+"""What `status`, `step-down` and `release` do, once their arguments are known."""
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from incumbent import LeaderInfo, LeaderState
+from incumbent.cli.asking import Where, ask, asking
+from incumbent.cli.elections import words
+from incumbent.cli.endings import MistakeError
+
+
+def status(where: Where, names: Sequence[str], *, as_json: bool) -> None:
+    """Show some elections, or all."""
+
+    async def question(where: Where) -> dict[str, LeaderState]:
+        async with asking(where) as asker:
+            # One after the other: a glance at a large fleet must not be a burst.
+            return {name: await asker.state(name) for name in names or await asker.names()}
+
+    states = ask(where, question)
+    if as_json:
+        values = [words.state_value(name, state) for name, state in states.items()]
+        print(words.as_json({"elections": values}))
+        return
+    for line in words.state_lines(states):
+        print(line)
+    if not states:
+        print(f"no elections under the prefix {where.prefix!r}", file=sys.stderr)
+
+
+def step_down(where: Where, name: str, seat: int | None, *, as_json: bool) -> int:
+    """Ask the holders to go. Returns how many were asked."""
+
+    async def question(where: Where) -> int:
+        async with asking(where) as asker:
+            elector, its_name = asker.election(name)
+            return await elector.request_step_down(its_name, seat=seat)
+
+    asked = ask(where, question)
+    if as_json:
+        print(words.as_json({"name": name, "asked": asked}))
+    elif asked:
+        print(f"{asked} asked to step down, and will learn it with the next renewal")
+    else:
+        print(f"nobody leads {_what(name, seat)}", file=sys.stderr)
+    return asked
+
+
+def release(where: Where, name: str, seat: int | None, *, yes: bool, as_json: bool) -> bool:
+    """Take a seat from its holder, if the user wants that. Returns whether it was taken."""
+    holder = ask(where, lambda where: _holder(where, name, seat))
+    taken = None
+    if holder is None:
+        print(f"nobody leads {_what(name, seat)}", file=sys.stderr)
+    elif yes or _wanted(name, holder):
+        taken = ask(where, lambda where: _force(where, name, holder))
+        if taken is None:
+            print(f"{holder.leader_id} has just left the seat: nothing done", file=sys.stderr)
+    if as_json:
+        print(words.as_json({"name": name, "released": taken and words.leader_value(taken)}))
+    elif taken is not None:
+        print(
+            f"taken from {words.printable(taken.leader_id)};"
+            f" the seat is free in {taken.remaining:.1f} s at the latest"
+        )
+    return taken is not None
+
+
+async def _holder(where: Where, name: str, seat: int | None) -> LeaderInfo | None:
+    async with asking(where) as asker:
+        state = await asker.state(name)
+    held = [each for each in state.leaders if seat in {None, each.seat} and not each.retained]
+    if len(held) > 1:
+        seats = ", ".join(str(each.seat) for each in held)
+        raise MistakeError(f"seats {seats} of {name!r} are held: say which one by --seat")
+    return held[0] if held else None
+
+
+async def _force(where: Where, name: str, holder: LeaderInfo) -> LeaderInfo | None:
+    async with asking(where) as asker:
+        elector, its_name = asker.election(name)
+        # The fence, because the person has seen this term, and was asked about no other.
+        return await elector.force_release(its_name, seat=holder.seat, fence=holder.fence)
+
+
+def _wanted(name: str, holder: LeaderInfo) -> bool:
+    print(f"{words.printable(name)}, {words.seat_line(holder)}", file=sys.stderr)
+    if not sys.stdin.isatty():
+        raise MistakeError("there is no terminal to ask on: say --yes if you mean it")
+    return click.confirm("Take the seat from it?", err=True)
+
+
+def _what(name: str, seat: int | None) -> str:
+    return repr(name) if seat is None else f"{name!r}, seat {seat}"

@@ -1,0 +1,105 @@
+"""What `candidates` does: who stands, and whom a strategy would choose."""
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, cast
+
+from incumbent.cli.asking import Where, ask, asking_candidates
+from incumbent.cli.elections.words import as_json as in_json
+from incumbent.cli.elections.words import clock_time, printable
+from incumbent.cli.endings import MistakeError
+from incumbent.events import Event, RecordsUnreadable, StrategiesDiffer
+from incumbent.strategy import Candidate, ElectionResult, Fifo, Strategy
+
+
+def candidates(where: Where, name: str, spelled: str | None, *, as_json: bool) -> None:
+    """Show who stands for `name`, in the strategy's order if there is one."""
+    strategy = None if spelled is None else strategy_of(spelled)
+
+    def told(event: Event) -> None:
+        if isinstance(event, RecordsUnreadable):
+            _note(f"records that cannot be read: {', '.join(map(repr, event.nodes))}")
+        if isinstance(event, StrategiesDiffer) and strategy is not None:
+            _note(f"these go by another strategy: {', '.join(map(repr, event.nodes))}")
+
+    async def question(where: Where) -> ElectionResult:
+        async with asking_candidates(where, strategy or Fifo(), [told]) as elector:
+            if strategy is not None:
+                return await elector.elect(name)
+            return ElectionResult.of(await elector.candidates(name))
+
+    result = ask(where, question)
+    values = [_value(each, result, ranked=strategy is not None) for each in result.ranking]
+    if as_json:
+        print(in_json({"name": name, "candidates": values}))
+        return
+    for value in values:
+        for line in _lines(value):
+            print(line)
+    if not values:
+        _note(f"nobody stands for {name!r}")
+
+
+def strategy_of(spelled: str) -> Strategy:
+    """The strategy at ``module:name``; a class is called without arguments.
+
+    Raises:
+        MistakeError: there is none.
+    """
+    module, _, path = spelled.partition(":")
+    if not (module and path):
+        raise MistakeError(f"a strategy is spelled module:name, not {spelled!r}")
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - as python -m has it
+    try:
+        found: Any = importlib.import_module(module)
+        for word in path.split("."):
+            found = getattr(found, word)
+        if isinstance(found, type):
+            found = found()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise MistakeError(f"no strategy at {spelled!r}: {error}") from None
+    if not callable(found):
+        raise MistakeError(f"what is at {spelled!r} is no strategy")
+    return cast("Strategy", found)
+
+
+def _value(candidate: Candidate, result: ElectionResult, *, ranked: bool) -> dict[str, Any]:
+    node = candidate.node_id
+    value: dict[str, Any] = {
+        "node_id": node,
+        "registered_at": candidate.registered_at,
+        "last_started_at": candidate.last_started_at,
+        "last_succeeded_at": candidate.last_succeeded_at,
+        "last_failed_at": candidate.last_failed_at,
+        "successes": candidate.successes,
+        "failures": candidate.failures,
+        "metadata": dict(candidate.metadata),
+    }
+    if ranked:
+        value["rank"] = result.rank_of(node)
+        value["score"] = result.scores.get(node)
+        value["reason"] = result.reasons.get(node)
+        value["problem"] = result.problems.get(node)
+    return value
+
+
+def _lines(value: dict[str, Any]) -> Iterator[str]:
+    told = ", ".join(f"{key}={each}" for key, each in value["metadata"].items())
+    score = "" if value.get("score") is None else f"score {value['score']:g}, "
+    place = "" if "rank" not in value else f"{value['rank'] + 1}. "
+    yield printable(
+        f"{place}{value['node_id']}: {score}since {clock_time(value['registered_at'])},"
+        f" {value['successes']} successes, {value['failures']} failures"
+    )
+    if told:
+        yield printable(f"   {told}")
+    if "rank" in value:
+        yield printable(f"   {value['reason'] or 'the best'}")
+    if value.get("problem"):
+        yield printable(f"   {value['problem']}")
+
+
+def _note(sentence: str) -> None:
+    print(f"incumbent: {sentence}", file=sys.stderr)

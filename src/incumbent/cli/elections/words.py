@@ -1,0 +1,81 @@
+"""What is said of elections on stdout: lines for people, values for programs. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from incumbent import LeaderInfo, LeaderState
+
+
+def as_json(value: Any) -> str:
+    """One line of JSON."""
+    return json.dumps(value, ensure_ascii=False, default=_time)
+
+
+def leader_value(leader: LeaderInfo) -> dict[str, Any]:
+    """Who has a seat, for programs."""
+    return {
+        "seat": leader.seat,
+        "leader_id": leader.leader_id,
+        "fence": leader.fence,
+        "since": leader.since,
+        "remaining": leader.remaining,
+        "retained": leader.retained,
+    }
+
+
+def state_value(name: str, state: LeaderState) -> dict[str, Any]:
+    """An election, for programs."""
+    leaders = [leader_value(leader) for leader in state.leaders]
+    return {"name": name, "leaders": leaders, "waiting": state.waiting}
+
+
+def seat_line(leader: LeaderInfo) -> str:
+    """Who has a seat, for people."""
+    leads = "led, its seat is still kept" if leader.retained else "leads"
+    return (
+        f"seat {leader.seat}: {printable(leader.leader_id)} {leads}, fence {leader.fence},"
+        f" since {clock_time(leader.since)}, {leader.remaining:.1f} s left"
+    )
+
+
+def state_lines(states: Mapping[str, LeaderState]) -> Iterable[str]:
+    """All there is to say about some elections."""
+    for name, state in states.items():
+        waiting = f", {state.waiting} in line" if state.waiting else ""
+        nobody = "" if state.leaders else ": nobody leads"
+        yield f"{printable(name)}{nobody}{waiting}"
+        for leader in state.leaders:
+            yield f"  {seat_line(leader)}"
+
+
+def change_lines(name: str, old: LeaderState | None, new: LeaderState) -> Iterable[str]:
+    """What has changed in an election; all there is to say about it when there was no `old`."""
+    before = {} if old is None else {each.seat: each for each in old.leaders}
+    after = {each.seat: each for each in new.leaders}
+    shown = printable(name)
+    for seat in sorted(before.keys() - after.keys()):
+        yield f"{shown}: seat {seat}: free"
+    for seat, leader in after.items():
+        known = before.get(seat)
+        if known is None or (known.fence, known.retained) != (leader.fence, leader.retained):
+            yield f"{shown}: {seat_line(leader)}"
+    if old is None and not after:
+        yield f"{shown}: nobody leads"
+
+
+def clock_time(instant: datetime) -> str:
+    """A time in UTC, to the second."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def printable(text: str) -> str:
+    """`text` without what would move the cursor or hide: others have written it."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
+def _time(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    raise TypeError(f"no JSON for {type(value).__name__}")

@@ -1,0 +1,245 @@
+"""What is the matter with a server, as facts, for who runs it. What they mean is not known here.
+
+Changes nothing: what might need a right is asked for in a way that fails for another reason.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from os import urandom
+from typing import Any, Final, TypeVar, cast
+
+from redis import exceptions as redis_errors
+
+from incumbent.stores.base import Budget
+from incumbent.stores.redis.store import Client, RedisStore
+from incumbent.stores.redis.survey import Named, answer, impatient, keys_under, named
+
+T = TypeVar("T")
+
+TYPES: Final = {
+    "fence": "string",
+    "tick": "string",
+    "candidates": "hash",
+    "history": "stream",
+    "queue": "zset",
+    "alive": "zset",
+    "gone": "zset",
+    "seat": "hash",
+}
+"""What each part of an election is."""
+
+LISTENING: Final = 2.0
+"""Seconds for a message to come back."""
+
+KEY: Final = b"K"
+CHANNEL: Final = b"C"
+TRIES: Final[dict[str, tuple[bytes, ...]]] = {
+    "DEL": (KEY,),
+    "EVAL": (b"return 1", b"1", KEY),
+    "EVALSHA": (b"0" * 40, b"1", KEY),
+    "EXISTS": (KEY,),
+    "GET": (KEY,),
+    "HDEL": (KEY, b"x"),
+    "HGET": (KEY, b"x"),
+    "HGETALL": (KEY,),
+    "HMGET": (KEY, b"x"),
+    "HSET": (KEY, b"x", b"y", b"odd"),
+    "PEXPIRE": (KEY, b"1"),
+    "PTTL": (KEY,),
+    "PUBLISH": (CHANNEL, b""),
+    "SET": (KEY, b"", b"PX", b"0"),
+    "TIME": (),
+    "ZADD": (KEY, b"no-number", b"x"),
+    "ZCARD": (KEY,),
+    "ZRANGE": (KEY, b"0", b"1"),
+    "ZRANGEBYSCORE": (KEY, b"0", b"1"),
+    "ZREM": (KEY, b"x"),
+    "ZREMRANGEBYSCORE": (KEY, b"0", b"1"),
+    "ZSCORE": (KEY, b"x"),
+}
+"""The commands that are needed, with arguments that change nothing, whoever has the right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """One look at a server."""
+
+    info: dict[str, Any]
+    """What INFO says; empty without the right to ask."""
+    config: dict[str, str]
+    """Some of what CONFIG says; empty likewise."""
+    round_trip: float
+    """Seconds."""
+    ahead: float
+    """Seconds by which the server's clock is ahead of ours."""
+    strayed: float
+    """Seconds by which the two went apart in the time of `watched`."""
+    watched: float
+    refused: tuple[str, ...]
+    """Needed commands that the server refuses to this user."""
+    heard: bool
+    """Whether a published message came back."""
+    keys: int = 0
+    lasting: tuple[str, ...] = ()
+    """Keys that would stay for ever."""
+    corrupt: tuple[str, ...] = field(default=())
+    """Keys, and candidates' records, that are not as they should be."""
+    scanned: bool = True
+
+
+async def facts_of(client: Client, prefix: str, within: float) -> Facts:
+    """Look at the server. Each request may take so many seconds.
+
+    Raises:
+        redis.exceptions.RedisError: it cannot be reached, or refuses the log-in.
+    """
+    look = _Look(impatient(client), prefix, within)
+    began, first = await look.clock()
+    refused = await look.refused()
+    heard = await look.heard()
+    info, config = await look.info(), await look.config()
+    await asyncio.sleep(max(0.0, 1.0 - (time.monotonic() - began[0])))
+    ended, second = await look.clock()
+    keys, lasting, corrupt, scanned = await look.keys()
+    return Facts(
+        info=info,
+        config=config,
+        round_trip=min(began[1], ended[1]),
+        ahead=first,
+        strayed=abs(second - first - (time.time() - time.monotonic() - began[2])),
+        watched=ended[0] - began[0],
+        refused=refused,
+        heard=heard,
+        keys=keys,
+        lasting=lasting,
+        corrupt=corrupt,
+        scanned=scanned,
+    )
+
+
+class _Look:
+    def __init__(self, client: Client, prefix: str, within: float) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._within = within
+        self._root = f"{prefix}:{{doctor-{urandom(8).hex()}}}:"
+
+    async def clock(self) -> tuple[tuple[float, float, float], float]:
+        """When it was looked at, the round trip, our clocks' distance; how far it is ahead."""
+        await self._ask(self._client.ping())
+        began = time.monotonic()
+        apart = time.time() - began
+        seconds, micros = await self._ask(self._client.time())
+        took = time.monotonic() - began
+        ahead = int(seconds) + int(micros) / 1e6 - (apart + began + took / 2)
+        return (began, took, apart), ahead
+
+    async def info(self) -> dict[str, Any]:
+        try:
+            return dict(await self._ask(self._client.info("all")))
+        except redis_errors.NoPermissionError:
+            return {}
+
+    async def config(self) -> dict[str, str]:
+        try:
+            found = await self._ask(self._client.config_get("min-*"))
+        except redis_errors.ResponseError:  # not allowed, or renamed away, as by those who host
+            return {}
+        return {_text(name): _text(value) for name, value in found.items()}
+
+    async def refused(self) -> tuple[str, ...]:
+        names = {KEY: f"{self._root}x".encode(), CHANNEL: f"{self._root}events".encode()}
+        refused: list[str] = []
+        for command, arguments in TRIES.items():
+            sent = [names.get(argument, argument) for argument in arguments]
+            try:
+                # redis-py has left it without types.
+                reply = self._client.execute_command(command, *sent)  # type: ignore[no-untyped-call]
+                await self._ask(reply)
+            except redis_errors.NoPermissionError:
+                refused.append(command)
+            except redis_errors.ResponseError:
+                pass  # another complaint, so it is not the right that is missing
+        try:
+            async with self._client.pubsub() as listener:
+                await self._ask(listener.subscribe(f"{self._root}events"))
+        except redis_errors.NoPermissionError:
+            refused.append("SUBSCRIBE")
+        except redis_errors.ResponseError:
+            pass
+        return tuple(refused)
+
+    async def heard(self) -> bool:
+        try:
+            return await self._listen()
+        except redis_errors.ResponseError:
+            return False
+
+    async def _listen(self) -> bool:
+        channel = f"{self._root}events"
+        async with self._client.pubsub() as listener:
+            await self._ask(listener.subscribe(channel))
+            deadline = time.monotonic() + min(LISTENING, self._within)
+            asked = False
+            while (left := deadline - time.monotonic()) > 0:
+                said = await listener.get_message(timeout=left)
+                if said is not None and said["type"] == "message":
+                    return True
+                if said is not None and not asked:
+                    asked = True
+                    await self._ask(self._client.publish(channel, "doctor"))
+        return False
+
+    async def keys(self) -> tuple[int, tuple[str, ...], tuple[str, ...], bool]:
+        count, lasting, corrupt = 0, list[str](), list[str]()
+        try:
+            async for key in keys_under(self._client, self._prefix, self._within):
+                count += 1
+                if await self._ask(self._client.pttl(key)) == -1:
+                    lasting.append(_text(key))
+                its = named(key, self._prefix)
+                if its is not None:
+                    corrupt += await self._complaints(key, its)
+        except redis_errors.NoPermissionError:
+            return count, tuple(lasting), tuple(corrupt), False
+        return count, tuple(sorted(lasting)), tuple(sorted(corrupt)), True
+
+    async def _complaints(self, key: bytes, its: Named) -> list[str]:
+        part = its.part.partition(":")[0]
+        kind = _text(await self._ask(self._client.type(key)))
+        wanted, shown = TYPES.get(part), _text(key)
+        if wanted is None or kind == "none":
+            return []  # a later release's, or gone since
+        if kind != wanted:
+            return [f"{shown} is a {kind}, not a {wanted}"]
+        if part == "seat":
+            wish = cast("Awaitable[list[Any]]", self._client.hmget(shown, ["token", "fence"]))
+            token, fence = await self._ask(wish)
+            gone = token is None and fence is None
+            return [] if gone or (token and _number(fence)) else [f"{shown} is no seat"]
+        if part == "fence":
+            value = await self._ask(self._client.get(key))
+            return [] if value is None or _number(value) else [f"{shown} is no fence"]
+        if part == "candidates":
+            store = RedisStore(self._client, self._prefix)
+            try:
+                budget = Budget(self._within, self._within)
+                snapshot = await store.registry.snapshot(its.election, budget)
+            finally:
+                await store.aclose()
+            return [f"{shown}: the record of {node!r}" for node in snapshot.corrupt]
+        return []
+
+    async def _ask(self, request: Awaitable[T]) -> T:
+        return await answer(request, self._within)
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _number(value: Any) -> bool:
+    text = _text(value)
+    return text.isascii() and text.isdigit() and int(text[:20]) < 2**53

@@ -1,0 +1,25 @@
+-- Take a seat from its holder, whoever it is. Nobody gets it sooner: its time runs on with nobody's token, so that the
+-- holder, who learns it when it extends its lease, has ended by then.
+-- KEYS: fence seat
+-- ARGV: seat fence
+-- Returns: {'forced', seat, leader, fence, since, ttl}, {'kept', seat, leader, fence, since, ttl} or {'free'}
+-- `fence` is that of the term that is meant, or '' for any: another one is left alone, as if the seat were free. 'kept'
+-- is a seat that was nobody's before.
+
+local number = tonumber(ARGV[1])
+local seat = redis.call('HMGET', KEYS[2], 'token', 'leader', 'fence', 'since')
+if not seat[1] or (ARGV[2] ~= '' and ARGV[2] ~= seat[3]) then
+  return {'free'}
+end
+local leader, fence, since, ttl = seat[2] or '', seat[3] or '0', seat[4] or '0', redis.call('PTTL', KEYS[2])
+if seat[1] == RETAINED then
+  return {'kept', number, leader, fence, since, ttl}
+end
+-- The end that it has, or one where somebody has taken that away. PEXPIRE is not refused by a full server, nor is what
+-- follows it. At least 1: 0 would delete the seat, and HSET would make it anew, without an end.
+ttl = ttl < 0 and FENCE_TTL or math.max(1, ttl)
+redis.call('PEXPIRE', KEYS[2], ttl)
+redis.call('HSET', KEYS[2], 'token', RETAINED)
+local root = string.sub(KEYS[1], 1, -6)
+redis.pcall('PUBLISH', root .. 'events', 'retained ' .. ARGV[1] .. ' ' .. fence .. ' ' .. ttl)
+return {'forced', number, leader, fence, since, ttl}

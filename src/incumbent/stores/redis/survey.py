@@ -1,0 +1,83 @@
+"""Which elections there are: what the names of the keys on a server tell. For operators.
+
+No elector needs it: it looks through all keys of the server, in steps that block nobody for long.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Awaitable
+from typing import Final, NamedTuple, TypeVar
+
+from redis import exceptions as redis_errors
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from incumbent.stores.redis.store import Client
+
+T = TypeVar("T")
+
+AT_ONCE: Final = 1000
+"""How many keys the server looks at in one step."""
+
+_SPECIAL: Final = re.compile(r"([*?\[\]\\^])")
+
+
+class Named(NamedTuple):
+    """A key that belongs to an election."""
+
+    election: str
+    part: str
+    """Its last word: ``fence``, ``queue``, ``seat:0``."""
+
+
+def impatient(client: Client) -> Client:
+    """`client`, which from now on says at once what is wrong, instead of trying again."""
+    client.set_retry(Retry(NoBackoff(), 0))
+    return client
+
+
+async def answer(request: Awaitable[T], within: float) -> T:
+    """What the server answers, if it does `within` seconds."""
+    try:
+        async with asyncio.timeout(within):
+            return await request
+    except TimeoutError:
+        raise redis_errors.TimeoutError(f"no answer within {within:g} s") from None
+
+
+async def keys_under(client: Client, prefix: str, within: float) -> AsyncGenerator[bytes]:
+    """All keys that begin with `prefix` and a colon, each once; `within` is for one step."""
+    pattern = _SPECIAL.sub(r"\\\1", prefix) + ":*"
+    seen: set[bytes] = set()
+    cursor = -1
+    while cursor:
+        step = client.scan(max(cursor, 0), match=pattern, count=AT_ONCE)
+        cursor, keys = await answer(step, within)
+        for key in keys:
+            raw = key if isinstance(key, bytes) else str(key).encode()
+            if raw not in seen:
+                seen.add(raw)
+                yield raw
+
+
+def named(key: bytes, prefix: str) -> Named | None:
+    """What the name of a key says; None when it is no name of ours."""
+    text = key.decode(errors="replace")
+    opening, closing = f"{prefix}:{{", "}:"
+    if not text.startswith(opening) or closing not in text:
+        return None
+    election, _, part = text[len(opening) :].partition(closing)
+    return Named(election, part) if election and part else None
+
+
+async def elections(client: Client, prefix: str, within: float) -> list[str]:
+    """The names of all elections that have left a key, in order.
+
+    Who has led within a day has, and who stands in line or as a candidate.
+    """
+    found: set[str] = set()
+    async for key in keys_under(client, prefix, within):
+        its = named(key, prefix)
+        if its is not None:
+            found.add(its.election)
+    return sorted(found)

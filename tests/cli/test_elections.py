@@ -1,0 +1,382 @@
+"""`status`, `watch`, `step-down` and `release`, in pipes and on a terminal."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.stage import INCUMBENT, SOURCE, Program, Run, Runs, seat
+from cli.terminal import Terminal
+from kit.servers import Server
+from kit.waiting import wait_until_blocking
+
+NOWHERE = "redis://127.0.0.1:1"
+
+
+class Said:
+    """What a command said, and how it ended."""
+
+    def __init__(self, url: str, *arguments: str) -> None:
+        ended = subprocess.run(
+            [*INCUMBENT, *arguments],
+            env=os.environ | {"PYTHONPATH": SOURCE, "INCUMBENT_URL": url},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=50,
+        )
+        self.code, self.out, self.err = ended.returncode, ended.stdout, ended.stderr
+        assert "Traceback" not in self.err
+
+    @property
+    def value(self) -> Any:
+        """The JSON on stdout."""
+        return json.loads(self.out)
+
+
+class Follower:
+    """A `watch` that writes to a pipe, whose lines are read one by one."""
+
+    def __init__(self, url: str, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [*INCUMBENT, "watch", *arguments],
+            env=os.environ | {"PYTHONPATH": SOURCE, "INCUMBENT_URL": url},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def line(self) -> str:
+        """The next line: the test's own timeout is the only one."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().rstrip("\n")
+
+    def close(self) -> None:
+        """End it."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def terminals(valkey: Server) -> Iterator[list[Terminal]]:
+    """Closed at the end."""
+    made: list[Terminal] = []
+    yield made
+    for terminal in made:
+        terminal.close()
+
+
+@pytest.fixture
+def ask(valkey: Server) -> Any:
+    """Runs a command to its end."""
+    return lambda *arguments, url=valkey.url: Said(url, *arguments)
+
+
+def leading(runs: Runs, program: Program, name: str, *options: str, lease: str = "3s") -> Run:
+    """Somebody leads `name`, and goes on leading."""
+    script = program.command("tell pid $$; exec sleep 60")
+    before = len(program.told("pid"))
+    run = runs.start("run", name, "--lease", lease, "--leader-id", "me", *options, "--", *script)
+    program.wait_for("pid", times=before + 1)
+    return run
+
+
+# -- status ----------------------------------------------------------------------------------
+
+
+def test_status_shows_who_leads_and_who_waits(runs: Runs, program: Program, ask: Any) -> None:
+    """One election by its name, also one in which nobody leads; for people and for programs."""
+    leading(runs, program, "job")
+    runs.start("run", "job", "--wait", "60", "--", "true")
+    shown = wait_until_blocking(
+        lambda: said if "in line" in (said := ask("status", "job", "nope")).out else None,
+        within=30,
+        what="somebody waits",
+    )
+    assert (shown.code, shown.err) == (0, "")
+    first, second, third = shown.out.splitlines()
+    assert first == "job, 1 in line"
+    assert second.startswith("  seat 0: me leads, fence ")
+    assert third == "nope: nobody leads"
+    told = ask("status", "job", "--json").value["elections"]
+    assert [(each["name"], each["waiting"]) for each in told] == [("job", 1)]
+    (leader,) = told[0]["leaders"]
+    assert (leader["leader_id"], leader["seat"], leader["retained"]) == ("me", 0, False)
+    assert 0 < leader["remaining"] <= 3
+    assert leader["since"].endswith("Z")
+
+
+def test_status_finds_all_elections_of_a_prefix(
+    runs: Runs, program: Program, ask: Any, valkey: Server
+) -> None:
+    """Also groups with high seats, and tenants; what others keep on the server is left out."""
+    assert ask("status").err == "no elections under the prefix 'incumbent'\n"
+    assert ask("status", "--json").value == {"elections": []}
+    leading(runs, program, "job")
+    valkey.cli("SET", "incumbent:{other}:fence", "1", "PX", 60_000)
+    valkey.cli("SET", "incumbent:{@acme%3A:reports}:fence", "1", "PX", 60_000)
+    valkey.cli(
+        "HSET", seat("group", 700), "token", "t", "leader", "far", "fence", "9", "since", "1"
+    )
+    valkey.cli("PEXPIRE", seat("group", 700), 60_000)
+    for foreign in (
+        "incumbent:other",
+        "incumbent:{@open}:fence",
+        "incumbents:{x}:fence",
+        "*:{y}:f",
+    ):
+        valkey.cli("SET", foreign, "1", "PX", 60_000)
+    found = ask("status", "--json").value["elections"]
+    assert [each["name"] for each in found] == ["@acme%3A:reports", "group", "job", "other"]
+    assert [len(each["leaders"]) for each in found] == [0, 1, 1, 0]
+    assert found[1]["leaders"][0]["seat"] == 700
+    assert ask("status", "--prefix", "*", "--json").value["elections"][0]["name"] == "y"
+
+
+def test_what_others_wrote_cannot_move_the_cursor(ask: Any, valkey: Server) -> None:
+    """A leader's name comes from anybody who can write to the server."""
+    valkey.cli(
+        "HSET", seat("job"), "token", "t", "leader", "a\x1b[2J\nb", "fence", "9", "since", "1"
+    )
+    valkey.cli("PEXPIRE", seat("job"), 60_000)
+    assert "\x1b" not in ask("status", "job").out
+    assert len(ask("status", "job").out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *[("status",), ("status", "job"), ("watch",), ("watch", "job"), ("step-down", "job")],
+        *[("release", "job", "--yes"), ("status", "job", "--json")],
+    ],
+)
+def test_a_server_that_is_not_there(ask: Any, arguments: tuple[str, ...]) -> None:
+    """One line, and 69."""
+    said = ask(*arguments, "--timeout", "300ms", url=NOWHERE)
+    assert (said.code, said.out) == (69, "")
+    assert said.err.startswith("incumbent: the server does not answer as it should: ")
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (("status", "{x}"), 64, "must have no braces"),
+        (("watch", "@x"), 64, "must not begin with '@'"),
+        (("step-down", " "), 64, "must not be blank"),
+        (("release", "x\n", "--yes"), 64, "no control characters"),
+        (("status", "--timeout", "0"), 64, "must be above 0"),
+        (("status", "--prefix", "{"), 64, "must have no braces"),
+        (("status", "--url", "http://x"), 64, "a server's URL must begin with"),
+        (("status", "--timeout", "soon"), 2, "is no duration"),
+        (("step-down",), 2, "Missing argument"),
+        (("release", "x", "--seat", "-1"), 2, "--seat"),
+        (("watch", "--what"), 2, "No such option"),
+    ],
+)
+def test_a_mistake(ask: Any, arguments: tuple[str, ...], code: int, why: str) -> None:
+    """It is said in words."""
+    said = ask(*arguments)
+    assert (said.code, said.out) == (code, "")
+    assert why in said.err
+
+
+def test_a_frozen_server_is_given_up(ask: Any, own_server: Server) -> None:
+    """P9: after the timeout, also where all keys are looked through."""
+    own_server.pause()
+    try:
+        for arguments in (("status",), ("status", "job")):
+            assert ask(*arguments, "--timeout", "500ms", url=own_server.url).code == 69
+    finally:
+        own_server.resume()
+
+
+# -- watch -----------------------------------------------------------------------------------
+
+
+def test_watch_tells_each_change_in_a_line(runs: Runs, program: Program, valkey: Server) -> None:
+    """First what is now; then who comes and who goes. SIGTERM ends it with 143."""
+    follower = Follower(valkey.url, "job")
+    runs.keep(follower)
+    assert follower.line().endswith("Z job: nobody leads")
+    run = leading(runs, program, "job")
+    assert " job: seat 0: me leads, fence " in follower.line()
+    run.signal(signal.SIGTERM)
+    assert follower.line().endswith(" job: seat 0: free")
+    follower.process.send_signal(signal.SIGTERM)
+    assert follower.process.wait(20) == 143
+    assert follower.process.stderr is not None
+    assert follower.process.stderr.read() == ""
+
+
+def test_watch_follows_elections_that_are_new(runs: Runs, program: Program, valkey: Server) -> None:
+    """Without a name: all there are, and those that come; one line of JSON for each change."""
+    follower = Follower(valkey.url, "--json")
+    runs.keep(follower)
+    leading(runs, program, "job")
+    told = json.loads(follower.line())
+    assert (told["name"], told["leaders"][0]["leader_id"]) == ("job", "me")
+    assert told["at"].endswith("Z")
+
+
+def test_nobody_reads_any_more(runs: Runs, program: Program, valkey: Server) -> None:
+    """`incumbent watch | head -1` ends without a traceback."""
+    follower = Follower(valkey.url, "job")
+    runs.keep(follower)
+    follower.line()
+    assert follower.process.stdout is not None
+    follower.process.stdout.close()
+    leading(runs, program, "job")
+    assert follower.process.wait(20) == 1
+    assert follower.process.stderr is not None
+    assert follower.process.stderr.read() == ""
+    follower.process.stderr.close()
+
+
+def test_watch_on_a_terminal_is_a_table(
+    runs: Runs, program: Program, valkey: Server, terminals: list[Terminal]
+) -> None:
+    """It is drawn anew with each change; Ctrl-C ends it, and shows the cursor again."""
+    terminal = Terminal(valkey.url, "watch", "job")
+    terminals.append(terminal)
+    terminal.wait_for("nobody")
+    assert all(word in terminal.text for word in ("election", "seat", "leader", "in line"))
+    leading(runs, program, "job")
+    terminal.wait_for("me ")
+    terminal.type("\x03")
+    assert terminal.ends() == 130
+    assert "Traceback" not in terminal.text
+    assert terminal.raw.rindex("\x1b[?25h") > terminal.raw.rindex("\x1b[?25l")
+
+
+def test_sigterm_leaves_the_terminal_in_order(valkey: Server, terminals: list[Terminal]) -> None:
+    """The cursor is back."""
+    terminal = Terminal(valkey.url, "watch", "job")
+    terminals.append(terminal)
+    terminal.wait_for("nobody")
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.ends() == 143
+    assert terminal.raw.rindex("\x1b[?25h") > terminal.raw.rindex("\x1b[?25l")
+
+
+# -- step-down and release -------------------------------------------------------------------
+
+
+def test_who_leads_is_asked_to_step_down(runs: Runs, program: Program, ask: Any) -> None:
+    """It hands over with its next renewal; when nobody is there, that is told, with 1."""
+    run = leading(runs, program, "job")
+    assert ask("step-down", "job", "--seat", "1").code == 1
+    said = ask("step-down", "job", "--json")
+    assert (said.code, said.value) == (0, {"name": "job", "asked": 1})
+    assert run.ends() == 75
+    assert run.errors == "incumbent: leadership of 'job' lost: stepped_down\n"
+    said = ask("step-down", "job")
+    assert (said.code, said.err) == (1, "nobody leads 'job'\n")
+
+
+def test_a_seat_is_taken_from_who_does_not_listen(
+    runs: Runs, program: Program, ask: Any, valkey: Server
+) -> None:
+    """P1: the holder is stopped, and only then the next one leads, with a greater fence."""
+    run = leading(runs, program, "job", lease="2s")
+    old = int(valkey.cli("HGET", seat("job"), "fence"))
+    said = ask("release", "job", "--yes")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith("taken from me; the seat is free in ")
+    assert run.ends() == 75
+    assert run.errors == "incumbent: leadership of 'job' lost: taken\n"
+    program.log.unlink()
+    code, _ = runs(
+        "run", "job", "--wait", "30", "--", *program.command('tell fence "$INCUMBENT_FENCE"')
+    )
+    assert code == 0
+    assert int(program.told("fence")[0]) > old
+    said = ask("release", "job", "--yes", "--json")
+    assert (said.code, said.value) == (1, {"name": "job", "released": None})
+
+
+def test_several_held_seats_need_a_number(runs: Runs, tmp_path: Path, ask: Any) -> None:
+    """Nobody is taken a seat from by guess."""
+    for name in "ab":
+        leading(runs, Program(tmp_path, name), "job", "--seats", "2", lease="30s")
+    said = ask("release", "job", "--yes")
+    assert (said.code, said.err) == (
+        64,
+        "incumbent: seats 0, 1 of 'job' are held: say which one by --seat\n",
+    )
+    assert ask("release", "job", "--seat", "1", "--yes", "--json").value["released"]["seat"] == 1
+    assert ask("release", "job", "--yes", "--json").value["released"]["seat"] == 0
+
+
+def test_without_a_terminal_nobody_can_be_asked(
+    runs: Runs, program: Program, ask: Any, valkey: Server
+) -> None:
+    """A script has to say that it means it; nothing is done without."""
+    leading(runs, program, "job")
+    said = ask("release", "job")
+    assert said.code == 64
+    assert "say --yes if you mean it" in said.err
+    assert valkey.cli("HGET", seat("job"), "token") != "retained"
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("\n", 1), ("\x03", 130), ("y\n", 0)])
+def test_the_operator_is_asked(
+    runs: Runs, program: Program, terminals: list[Terminal], *, answer: str, code: int
+) -> None:
+    """Who it is, is shown first; only a yes does it."""
+    valkey = runs.server
+    leading(runs, program, "job", lease="30s")
+    terminal = Terminal(valkey.url, "release", "job")
+    terminals.append(terminal)
+    shown = terminal.wait_for("[y/N]")
+    assert "job, seat 0: me leads, fence " in shown
+    terminal.type(answer)
+    assert terminal.ends() == code
+    assert (valkey.cli("HGET", seat("job"), "token") == "retained") == (code == 0)
+
+
+def test_another_term_than_the_one_that_was_shown_is_left_alone(
+    runs: Runs, program: Program, valkey: Server, terminals: list[Terminal]
+) -> None:
+    """While the operator thought about it, the seat has changed hands."""
+    run = leading(runs, program, "job", lease="30s")
+    terminal = Terminal(valkey.url, "release", "job")
+    terminals.append(terminal)
+    terminal.wait_for("[y/N]")
+    run.signal(signal.SIGTERM)
+    run.ends()
+    leading(runs, program, "job", lease="30s")
+    terminal.type("y\n")
+    assert terminal.ends() == 1
+    assert "nothing done" in terminal.text
+    assert valkey.cli("HGET", seat("job"), "token") != "retained"
+
+
+# -- the crontab -----------------------------------------------------------------------------
+
+
+def test_ten_shells_run_the_same_crontab_line(runs: Runs, program: Program, valkey: Server) -> None:
+    """Within a second of each other: one of them runs it, the others say why they did not."""
+    line = f"{' '.join(INCUMBENT)} run nightly --once-per 366d -- sh -c 'echo ran >>{program.log}'"
+    shells = [
+        subprocess.Popen(
+            ["sh", "-c", line],
+            env=os.environ | {"PYTHONPATH": SOURCE, "INCUMBENT_URL": valkey.url},
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(10)
+    ]
+    said = [shell.communicate(timeout=50)[1] for shell in shells]
+    assert [shell.returncode for shell in shells] == [0] * 10
+    assert program.lines == ["ran"]
+    assert sum("not run: " in each for each in said) == 9

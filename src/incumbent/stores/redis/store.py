@@ -182,7 +182,9 @@ class RedisStore:
         call = Call()
         args = (
             claim.token.encode(),
-            *_parting_of(grant.seat, keep, grant.doubtful, claim.lease_time, restore),
+            *_parting_of(
+                grant.seat, keep, claim.lease_time, doubtful=grant.doubtful, restore=restore
+            ),
         )
         reply = await self._caller.run(scripts.RELEASE, keys.release, args, budget, call)
         if reply[0] == b"released" or call.doubtful:
@@ -286,11 +288,7 @@ def _stand_of(leader_id: str, lease_time: float) -> tuple[bytes, ...]:
 
 @lru_cache(maxsize=512)
 def _parting_of(
-    seat: int,
-    keep: float,
-    doubtful: bool,
-    lease_time: float,
-    restore: bool,  # noqa: FBT001
+    seat: int, keep: float, lease_time: float, *, doubtful: bool, restore: bool
 ) -> tuple[bytes, ...]:
     """What a release says beside its token."""
     grace = ms(grace_of(lease_time))

@@ -154,7 +154,17 @@ def test_a_server_of_ours_is_fit(own_server: Server) -> None:
 def test_rights_that_are_missing_are_named(own_server: Server) -> None:
     """Found out by trying, without the right to look at rights; 1."""
     own_server.cli(
-        *("ACL", "SETUSER", "few", "on", ">pw", "~incumbent:*", "&incumbent:*", "+@all"),
+        *(
+            "ACL",
+            "SETUSER",
+            "few",
+            "on",
+            ">pw",
+            "~incumbent:*",
+            "resetchannels",
+            "&incumbent:*",
+            "+@all",
+        ),
         *("-pexpire", "-publish", "-acl", "-config", "-info"),
     )
     url = own_server.url.replace("redis://", "redis://few:pw@")

@@ -255,6 +255,15 @@ def test_a_remote_request_reaches_the_holder(elector: LeaderElector, other: Lead
         assert lease.lost.wait(5)
 
 
+def test_a_seat_is_taken_from_a_holder(elector: LeaderElector, other: LeaderElector) -> None:
+    """It is told so, as a loss."""
+    with pytest.raises(LeadershipLostError, match="taken"), elector.lead("one") as lease:
+        taken = other.force_release("one", fence=lease.fence)
+        assert taken is not None
+        assert taken.leader_id == elector.leader_id
+        assert lease.lost.wait(5)
+
+
 def test_a_lease_can_be_extended_and_released(elector: LeaderElector, valkey: Server) -> None:
     """Extended on the server; released early, the block goes on and ends silently."""
     with elector.lead("one") as lease:

@@ -154,13 +154,23 @@ def test_a_server_of_ours_is_fit(own_server: Server) -> None:
 def test_rights_that_are_missing_are_named(own_server: Server) -> None:
     """Found out by trying, without the right to look at rights; 1."""
     own_server.cli(
-        *("ACL", "SETUSER", "few", "on", ">pw", "~incumbent:*", "&incumbent:*", "+@all"),
-        *("-hset", "-publish", "-acl", "-config", "-info"),
+        *(
+            "ACL",
+            "SETUSER",
+            "few",
+            "on",
+            ">pw",
+            "~incumbent:*",
+            "resetchannels",
+            "&incumbent:*",
+            "+@all",
+        ),
+        *("-pexpire", "-publish", "-acl", "-config", "-info"),
     )
     url = own_server.url.replace("redis://", "redis://few:pw@")
     code, found = findings(url)
     assert code == 1
-    assert found["rights"] == ("wrong", "missing: HSET PUBLISH")
+    assert found["rights"] == ("wrong", "missing: PEXPIRE PUBLISH")
     assert found["pub/sub"][0] == "wrong"
     assert found["server"] == ("note", "INFO is not allowed to this user")
     assert own_server.cli("KEYS", "*") == []

@@ -131,14 +131,14 @@ def test_status_finds_all_elections_of_a_prefix(
         "incumbent:other",
         "incumbent:{@open}:fence",
         "incumbents:{x}:fence",
-        "*:{y}:f",
+        "[y]:{y}:f",
     ):
         valkey.cli("SET", foreign, "1", "PX", 60_000)
     found = ask("status", "--json").value["elections"]
     assert [each["name"] for each in found] == ["@acme%3A:reports", "group", "job", "other"]
     assert [len(each["leaders"]) for each in found] == [0, 1, 1, 0]
     assert found[1]["leaders"][0]["seat"] == 700
-    assert ask("status", "--prefix", "*", "--json").value["elections"][0]["name"] == "y"
+    assert ask("status", "--prefix", "[y]", "--json").value["elections"][0]["name"] == "y"
 
 
 def test_what_others_wrote_cannot_move_the_cursor(ask: Any, valkey: Server) -> None:

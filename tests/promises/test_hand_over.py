@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from incumbent import (
+    Elected,
     GroupElector,
     LeaderElector,
     LeadershipLost,
@@ -138,6 +139,38 @@ async def test_one_seat_of_a_group_is_asked(
         for wrong in (3, -1, "0"):
             with pytest.raises(ValueError, match="seat must be from 0 to 2"):
                 await group.request_step_down("shard", seat=wrong)  # type: ignore[arg-type]
+
+
+async def alone(before: Work) -> None:
+    """Runs when `before` has stopped."""
+    assert before.running == 0
+
+
+async def test_p1_a_seat_that_is_forced_is_nobodys_until_its_holder_has_stopped(
+    elector: LeaderElector, make_client: MakeClient, valkey: Server
+) -> None:
+    """The holder loses it as `taken`; then only who waits leads, with a greater fence."""
+    async with LeaderElector(make_client(valkey), quick(wait_time=10)) as other:
+        work = Work()
+        running = asyncio.create_task(elector.attempt("one", work))
+        await work.began.wait()
+        waiting = asyncio.create_task(other.attempt("one", alone, work))
+        held = (await other.state("one")).leaders[0]
+        assert await other.force_release("one", fence=held.fence - 1) is None
+        taken = await other.force_release("one", fence=held.fence)
+        assert taken is not None
+        assert (taken.leader_id, taken.fence, taken.retained) == (
+            elector.leader_id,
+            held.fence,
+            True,
+        )
+        assert await other.force_release("one") is None
+        assert await running == LeadershipLost("taken")
+        outcome = await waiting
+        assert isinstance(outcome, Elected)
+        assert outcome.fence > held.fence
+        with pytest.raises(ValueError, match="seat must be from 0 to 0"):
+            await other.force_release("one", seat=1)
 
 
 async def test_a_retained_seat_is_not_asked(elector: LeaderElector) -> None:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 import incumbent
 from kit.ports import free_port
@@ -69,6 +70,7 @@ def test_cron(valkey: Server, tmp_path: Path) -> None:
         "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
         "INCUMBENT_URL": valkey.url,
     }
+    day = int(valkey.cli("TIME")[0]) // 86_400
     hosts = [
         subprocess.Popen(
             [EXAMPLES / "cron.sh"],
@@ -81,6 +83,8 @@ def test_cron(valkey: Server, tmp_path: Path) -> None:
         for _ in range(4)
     ]
     told = sorted((*host.communicate(timeout=50), host.returncode) for host in hosts)
+    if int(valkey.cli("TIME")[0]) // 86_400 != day:
+        pytest.skip("it was midnight in UTC: two days, two reports")
     skipped = "incumbent: not run: 'nightly-report' has been run in this period\n"
     assert told[:-1] == [("", skipped, 0)] * 3
     report, complaints, code = told[-1]

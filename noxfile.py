@@ -75,8 +75,8 @@ def tests(session: nox.Session) -> None:
 
     The oldest Python has every server that there is, and counts what was run through; the others
     have the newest Valkey: what differs between servers does not differ between Pythons. What tests
-    the test kit, or takes minutes, is run on the oldest only, and what starts many processes on the oldest and the
-    newest. The tests wait more than they compute, hence more workers than cores.
+    the test kit, or takes minutes, is run on the oldest only, and what starts many processes on the
+    oldest and the newest. The tests wait more than they compute, hence more workers than cores.
     """
     install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test")
     run, env = ["pytest"], {}

@@ -1,6 +1,12 @@
 """Loads the fault kit's fixtures for every test; see `kit/fixtures.py` for what there is."""
 
+import signal
+
 from hypothesis import settings
+
+# A shell that runs us in the background lets them be ignored, and our children with us.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 pytest_plugins = ["kit.fixtures"]
 

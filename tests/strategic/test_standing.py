@@ -190,6 +190,20 @@ async def test_the_body_error_wins(own_server: Server, make_client: MakeClient, 
     assert len(city.journals["a"].of(events.WithdrawalFailed)) == 1
 
 
+async def test_a_new_beginning_whose_answer_was_lost_is_told(
+    valkey: Server, make_proxy: MakeProxy, make_client: MakeClient, city: Town
+) -> None:
+    """The heartbeat that began anew has no answer; the next one finds out by the registration."""
+    proxy = await make_proxy(valkey)
+    a = city.node("a", store=make_client(proxy))
+    async with a.candidate("job", {"load": 1}, ttl=0.5):
+        valkey.cli("DEL", "incumbent:{job}:candidates")
+        proxy.drop_replies(1, "EVALSHA", "EVAL")
+        await city.journals["a"].has(events.HeartbeatDelayed)
+        await city.journals["a"].has(events.CandidateExpired)
+    assert len(city.journals["a"].of(events.CandidateExpired)) == 1
+
+
 async def test_an_outage_is_survived_and_told(
     valkey: Server, make_proxy: MakeProxy, make_client: MakeClient, city: Town
 ) -> None:

@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -53,6 +54,7 @@ class Standing:
         self._scope = anyio.CancelScope()
         self._heart: asyncio.Task[None] | None = None
         self._over = False
+        self._registered_at: datetime | None = None
 
     @property
     def node_id(self) -> str:
@@ -122,7 +124,7 @@ class Standing:
             while not self._over:
                 await asyncio.sleep(pause)
                 try:
-                    fresh = await self._enrol(Budget(each, each))
+                    await self._enrol(Budget(each, each))
                 except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
                     failures += 1
                     pause = pause_after(
@@ -131,14 +133,17 @@ class Standing:
                     self._tell(events.HeartbeatDelayed, error=error, retry_in=pause)
                 else:
                     pause, failures = _until_next(ttl / 3), 0
-                    if fresh:
-                        self._tell(events.CandidateExpired)
 
-    async def _enrol(self, budget: Budget) -> bool:
-        """Returns whether it did not stand. One at a time: what was said last is to count."""
+    async def _enrol(self, budget: Budget) -> None:
+        """One at a time: what was said last is to count."""
         async with self._one_at_a_time:
             enrolled = await self._polls.registry.enrol(self._enrolment, budget)
-        return enrolled != "gone" and enrolled.fresh
+            if enrolled == "gone":
+                return
+            # By the time, and not by what this answer says: the one before it may have been lost.
+            before, self._registered_at = self._registered_at, enrolled.registered_at
+        if before not in {None, enrolled.registered_at}:
+            self._tell(events.CandidateExpired)
 
     async def _withdraw(self) -> None:
         each = self._request_timeout

@@ -171,15 +171,20 @@ class Candidacy:
         finally:
             place.close()
 
-    async def _ask(
+    def _ask(
         self, claim: Claim, budget: Budget, give_up_at: float, *, last: bool
-    ) -> Grant | Busy | Ran | Skipped:
+    ) -> Awaitable[Grant | Busy | Ran | Skipped]:
         if self._gate is not None:
-            refusal = await self._gate.admit(give_up_at, budget)
-            if refusal is not None:
-                return refusal
-            budget = self._budget(give_up_at)
-        return await self._office.store.acquire(claim, budget, self._place, last=last)
+            return self._ask_when_admitted(self._gate, claim, budget, give_up_at)
+        return self._office.store.acquire(claim, budget, self._place, last=last)
+
+    async def _ask_when_admitted(
+        self, gate: Gate, claim: Claim, budget: Budget, give_up_at: float
+    ) -> Grant | Busy | Ran | Skipped:
+        refusal = await gate.admit(give_up_at, budget)
+        if refusal is not None:
+            return refusal
+        return await self._office.store.acquire(claim, self._budget(give_up_at))
 
     async def _pause(self, until: float) -> None:
         """Wait after an error; who stands in line all the same is not called in vain."""

@@ -20,8 +20,8 @@ CHOSEN = {"INCUMBENT_TEST_SERVER", "INCUMBENT_TEST_URL"}  # the user knows bette
 FOUND = [version for version in PYTHONS if shutil.which(f"python{version}")]
 OLDEST, NEWEST = (FOUND[0], FOUND[-1]) if FOUND else (PYTHONS[0], PYTHONS[-1])
 COVERAGE = ROOT / ".coverage-data"
-ONCE = ["tests/test_kit_*.py", "tests/test_bench_smoke.py", "tests/web/test_workers.py"]
-PROCESSES = [f"tests/{folder}/*" for folder in ("blocking", "cli", "docs", "field", "web")]
+ONCE = ["test_kit_*.py", "test_bench_smoke.py", "blocking/*", "cli/*", "docs/*", "web/*"]
+NOT_BETWEEN = ["cancellation/*", "field/*"]
 
 nox.needs_version = ">=2025.10.14"
 nox.options.default_venv_backend = "uv"
@@ -75,7 +75,7 @@ def tests(session: nox.Session) -> None:
 
     The oldest Python has every server that there is, and counts what was run through; the others
     have the newest Valkey: what differs between servers does not differ between Pythons. What tests
-    the test kit, or takes minutes, is run on the oldest only, and what starts many processes on the
+    the test kit, or starts many processes, is run on the oldest only, and the long ones on the
     oldest and the newest. The tests wait more than they compute, hence more workers than cores.
     """
     install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test")
@@ -89,9 +89,9 @@ def tests(session: nox.Session) -> None:
         )
     elif not CHOSEN & os.environ.keys():
         env["INCUMBENT_TEST_SERVER"] = "valkey-9"
-    left_out = [*(ONCE if session.python != OLDEST else ())]
-    left_out += PROCESSES if session.python not in {OLDEST, NEWEST} else ()
-    run += [f"--ignore-glob={place}" for place in left_out]
+    left_out = [] if session.python == OLDEST else [*ONCE]
+    left_out += [] if session.python in {OLDEST, NEWEST} else NOT_BETWEEN
+    run += [f"--ignore-glob=tests/{place}" for place in left_out]
     session.run(*run, "-n", "4", "--dist", "worksteal", *session.posargs, env=env)
 
 

@@ -2,6 +2,7 @@
 
 import signal
 
+import pytest
 from hypothesis import settings
 
 # A shell that runs us in the background lets them be ignored, and our children with us.
@@ -13,3 +14,10 @@ pytest_plugins = ["kit.fixtures"]
 # An example that takes long on a busy machine is no failure.
 settings.register_profile("kit", deadline=None)
 settings.load_profile("kit")
+
+LONGEST = ("test_workers.py", "test_line_model.py", "test_demo.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that no worker has one of them to itself when all is done."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)

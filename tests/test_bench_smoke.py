@@ -20,7 +20,7 @@ def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=170,
     )
 
 

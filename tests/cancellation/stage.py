@@ -127,8 +127,8 @@ class Stage:
         One is for asking, and another for being told if it ever stood in line. `lent` is how many
         of the first kind the client's pool may still have lent to it before.
         """
-        await wait_until(self._seat_is_free, within=1, what=f"no seat of {self.name} is ours")
-        await wait_until(self._only_the_inbox_runs, within=1, what="no task but the inbox is left")
+        await wait_until(self._seat_is_free, what=f"no seat of {self.name} is ours")
+        await wait_until(self._only_the_inbox_runs, what="no task but the inbox is left")
         inbox = self._inbox()
         assert not self.elector._office.terms
         assert not self.elector.leases
@@ -176,7 +176,6 @@ class Stage:
     async def _connections_at_most(self, most: int) -> None:
         await wait_until(
             lambda: len({c["id"] for c in connections(self.server)} - self._others) <= most,
-            within=1,
             what=f"{most} connections of the elector at most",
         )
 

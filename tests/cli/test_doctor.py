@@ -57,7 +57,7 @@ def run(url: str, *arguments: str, cwd: Path | None = None) -> "subprocess.Compl
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=170,
         cwd=cwd,
     )
     assert "Traceback" not in ended.stderr

@@ -112,7 +112,7 @@ async def test_case_04_errors_for_longer_than_the_lease_are_a_loss(
 ) -> None:
     """All is cut for longer than the lease: stopped by the local clock, while nobody answers."""
     proxy, work = await make_proxy(valkey), Work()
-    options = quick(request_timeout=0.2)
+    options = quick(lease_time=3, stop_grace=1.2, request_timeout=0.2)
     async with LeaderElector(make_client(proxy), options, hooks=[journal]) as elector:
         leading = asyncio.create_task(elector.attempt("one", work))
         await journal.has(TermRenewed)

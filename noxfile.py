@@ -20,8 +20,8 @@ CHOSEN = {"INCUMBENT_TEST_SERVER", "INCUMBENT_TEST_URL"}  # the user knows bette
 FOUND = [version for version in PYTHONS if shutil.which(f"python{version}")]
 OLDEST, NEWEST = (FOUND[0], FOUND[-1]) if FOUND else (PYTHONS[0], PYTHONS[-1])
 COVERAGE = ROOT / ".coverage-data"
-ONCE = ["test_kit_*.py", "test_bench_smoke.py", "blocking/*", "cli/*", "docs/*", "web/*"]
-NOT_BETWEEN = ["cancellation/*", "field/*"]
+ONCE = ["test_kit_*.py", "test_bench_smoke.py", "cli/*", "docs/*", "web/*"]
+NOT_BETWEEN = ["blocking/*", "cancellation/*", "field/*"]
 
 nox.needs_version = ">=2025.10.14"
 nox.options.default_venv_backend = "uv"

@@ -20,7 +20,7 @@ from bench.counts import Counts
 from bench.figures import Figure
 from bench.race import race
 from bench.raw import nothing
-from bench.rival import FIFO_LOCK, LOCK, OURS, REDIS_LOCK, Plan, Turn
+from bench.rival import FIFO_LOCK, HELD_FOR, LOCK, OURS, REDIS_LOCK, Plan, Turn
 from incumbent import GroupElector, LeaderElector, LeaderOptions
 from kit.servers import Server
 from kit.waiting import wait_until
@@ -48,19 +48,22 @@ async def measure(server: Server, counts: Counts) -> list[Figure]:
 async def _hand_over(server: Server, counts: Counts) -> list[Figure]:
     times: dict[str, list[float]] = {kind: [] for kind in RIVALS if rival.installed(kind)}
     trips: list[float] = []
+    hot: list[float] = []
     for number in range(counts.queue_rounds):
         for kind, seen in times.items():
             turns = counts.hand_overs if kind == OURS else counts.slow_hand_overs
             plan = Plan(kind=kind, url=server.url, name=f"hand-over-{number}", turns=turns)
             seen.extend(_gaps(await _run([plan] * PROCESSES)))
-        trips += await _round_trips(server, counts.hand_overs)
+        trips += await _round_trips(server, counts.hand_overs, rest=HELD_FOR)
+        hot += await _round_trips(server, counts.hand_overs)
     trip = median(trips)
     part = "From a release to the next holder's first line, two processes"
     ours = times[OURS]
     figures = [
         Figure(part=part, what="median, in raw round trips", value=median(ours) / trip, below=4),
         Figure(part=part, what="p99, in raw round trips", value=_p99(ours) / trip, below=12),
-        Figure(part=part, what="raw round trip (PING), median", value=1000 * trip, unit="ms"),
+        Figure(part=part, what="raw round trip (PING) after rest", value=1000 * trip, unit="ms"),
+        Figure(part=part, what="one right after another", value=1000 * median(hot), unit="ms"),
     ]
     for kind, seen in times.items():
         figures += [
@@ -79,10 +82,13 @@ def _gaps(turns: Iterable[Turn]) -> list[float]:
     ]
 
 
-async def _round_trips(server: Server, count: int) -> list[float]:
+async def _round_trips(server: Server, count: int, *, rest: float = 0.0) -> list[float]:
+    """Each after a rest: to wake from one costs as much as a trip, and who waits has to."""
     trips: list[float] = []
     async with Redis.from_url(server.url) as client:
         for _ in range(count):
+            if rest:
+                await asyncio.sleep(rest)
             began = time.monotonic()
             await client.ping()
             trips.append(time.monotonic() - began)

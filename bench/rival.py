@@ -19,6 +19,8 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from incumbent import GroupElector, LeaderElector, LeaderOptions
 
 LEASE = 30
+HELD_FOR = 0.01
+"""Seconds for which it has the lock each time: long enough for the others to stand in line."""
 OURS = "elections"
 LOCK = "redis-py's Lock"
 REDIS_LOCK = "python-redis-lock"
@@ -41,8 +43,7 @@ class Plan:
     waiters: int = 1
     """How many of it want the lock at once."""
     seats: int = 1
-    hold: float = 0.01
-    """Seconds for which it has the lock each time: long enough for the others to stand in line."""
+    hold: float = HELD_FOR
 
     def command(self) -> list[str]:
         """How it is started."""

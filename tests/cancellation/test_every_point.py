@@ -19,6 +19,7 @@ from cancellation.stage import ENTRIES, Action, Entry, Stage, Theatre, enter, in
 from cancellation.stepping import Stepped
 from cancellation.ways import FOUR, HARDER, Way, obeyed
 from incumbent import LeaderElector, NotElectedError, current_lease, events
+from kit.clients import borrow
 from kit.fixtures import MakeClient
 from kit.proxy import Proxy
 from kit.servers import Server
@@ -347,8 +348,7 @@ async def test_p4_at_each_point_with_a_blocking_pool(valkey: Server, way: Way, l
     """Cancelled while its pool has no connection to lend, the call does not spoil the pool."""
 
     async def lend(pool: BlockingConnectionPool) -> None:
-        # redis-py left it without a type
-        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        connection = await borrow(pool)
         lent.set()
         await asyncio.sleep(0.005)
         await connection.disconnect()  # so that who waits for it has to log in

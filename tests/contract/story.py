@@ -1,5 +1,6 @@
 """One course of calls that takes every path through the scripts, for comparing its outcomes."""
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -86,7 +87,7 @@ def told(answer: object) -> str:
     if isinstance(answer, Busy):
         return f"busy with {answer.holder and _holder(answer.holder)}"
     if isinstance(answer, Extended):
-        return f"{round(answer.ttl)}"
+        return f"{_rounded(answer.ttl)}"
     if isinstance(answer, LeaderState):
         return f"[{', '.join(map(_holder, answer.leaders))}]"
     return str(answer)
@@ -95,4 +96,9 @@ def told(answer: object) -> str:
 def _holder(info: LeaderInfo) -> str:
     assert isinstance(info.leader_id, str)
     retained = " (retained)" if info.retained else ""
-    return f"{info.leader_id} on {info.seat}{retained} for {round(info.remaining)}"
+    return f"{info.leader_id} on {info.seat}{retained} for {_rounded(info.remaining)}"
+
+
+def _rounded(left: float) -> int:
+    """The time of which so much is left, however long it takes to tell the story: all are tens."""
+    return 10 * math.ceil((left - 0.5) / 10)

@@ -127,8 +127,13 @@ async def test_p11_in_another_database_with_a_name(valkey: Server, make_client: 
         await whole_life(elector)
         valkey.cli("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         await whole_life(elector)
-        names = [each["name"] for each in connections(valkey) if each["db"] == "3"]
-        assert names == ["me", "me"], "one that asks, and one that is told"
+
+        def names() -> list[str]:
+            return [each["name"] for each in connections(valkey) if each["db"] == "3"]
+
+        await wait_until(
+            lambda: names() == ["me", "me"], what="one that asks, and one that is told"
+        )
     assert all_keys(valkey) == set()
     valkey.flush()
 
@@ -216,7 +221,7 @@ async def test_p11_a_connection_comes_back_as_it_went(
         await elector.run_if_leader("one", nothing)
     (connection,) = client.connection_pool._available_connections
     assert connection.socket_timeout == 3.5
-    assert connection.retry.get_retries() == 7
+    assert connection.retry._retries == 7  # newer releases have a word for it
     assert await client.ping()
 
 

@@ -1,9 +1,18 @@
-"""Loads the fault kit's fixtures for every test; see `kit/fixtures.py` for what there is."""
+"""Loads the fault kit's fixtures for every test; see `kit/fixtures.py` for what there is.
 
+INCUMBENT_TEST_LOOP=uvloop runs every asynchronous test on that event loop.
+"""
+
+import asyncio
+import os
 import signal
+from collections.abc import Callable, Mapping
 
 import pytest
+import uvloop
 from hypothesis import settings
+
+LoopFactories = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 
 # A shell that runs us in the background lets them be ignored, and our children with us.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -21,3 +30,10 @@ LONGEST = ("test_workers.py", "test_line_model.py", "test_demo.py")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first, so that no worker has one of them to itself when all is done."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+if os.environ.get("INCUMBENT_TEST_LOOP") == "uvloop":
+
+    def pytest_asyncio_loop_factories() -> LoopFactories:
+        """The one event loop of this run."""
+        return {"uvloop": uvloop.new_event_loop}

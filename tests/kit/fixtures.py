@@ -6,6 +6,7 @@ or when the loop complained of a lost exception or a destroyed task.
 """
 
 import itertools
+import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, Protocol
@@ -21,6 +22,8 @@ from kit.servers import Server, locate
 from kit.tls import Authority
 
 CHOSEN = chosen_kinds()
+HIREDIS = os.environ.get("INCUMBENT_TEST_PARSER") != "python"
+"""Whether clients use hiredis where a test does not say it."""
 WIRES = [
     pytest.param({"protocol": protocol, "decode_responses": decode}, id=f"resp{protocol}-{name}")
     for protocol, (decode, name) in itertools.product((2, 3), ((False, "bytes"), (True, "text")))
@@ -189,7 +192,7 @@ async def make_client() -> AsyncIterator[MakeClient]:
 
     def make(target: HasUrl | str, *, hiredis: bool = True, **options: Any) -> redis.asyncio.Redis:
         url = target if isinstance(target, str) else target.url
-        if not hiredis:
+        if not (hiredis and HIREDIS):
             options["parser_class"] = _python_parser(options)
         pool = ConnectionPool.from_url(url, **options)
         made.append(redis.asyncio.Redis.from_pool(pool))

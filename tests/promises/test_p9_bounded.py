@@ -40,7 +40,7 @@ from promises.scene import (
     ttl_of,
 )
 
-T = 0.2
+T = 0.4
 """The `request_timeout` of these tests."""
 
 CLIENTS: dict[str, dict[str, Any]] = {

@@ -34,7 +34,7 @@ from promises.scene import (
     ttl_of,
 )
 
-T = 0.3
+T = 0.5
 OPTIONS = quick(request_timeout=T)
 
 

@@ -21,6 +21,9 @@ FOUND = [version for version in PYTHONS if shutil.which(f"python{version}")]
 OLDEST, NEWEST = (FOUND[0], FOUND[-1]) if FOUND else (PYTHONS[0], PYTHONS[-1])
 COVERAGE = ROOT / ".coverage-data"
 ONCE = ["test_kit_*.py", "test_bench_smoke.py", "cli/*", "docs/*", "web/*"]
+WIRE = ["tests/contract", "tests/promises"]
+"""What shows how we get on with a server, a client, an event loop."""
+REDIS_PY = ["5.2", "6.4", "7.4", "8.1"]
 NOT_BETWEEN = ["blocking/*", "cancellation/*", "field/*"]
 
 nox.needs_version = ">=2025.10.14"
@@ -28,7 +31,7 @@ nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"
 nox.options.error_on_missing_interpreters = False
 nox.options.reuse_venv = "yes"
-nox.options.sessions = ["lint", "tests", "coverage", "types", "package"]
+nox.options.sessions = ["lint", "tests", "clients", "coverage", "types", "package"]
 
 
 def install(session: nox.Session, *args: str) -> None:
@@ -120,6 +123,33 @@ def package(session: nox.Session) -> None:
     check = ROOT / "scripts/wheelcheck.py"
     with session.chdir(work):
         session.run(python, "-I", str(check), *scripts, external=True)
+
+
+@nox.session(python=OLDEST)
+def clients(session: nox.Session) -> None:
+    """The short form of `matrix`: the oldest redis-py, its parser in Python, uvloop."""
+    oldest_client = f"redis[hiredis]=={REDIS_PY[0]}.*"
+    install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test", oldest_client)
+    env = {"INCUMBENT_TEST_LOOP": "uvloop", "INCUMBENT_TEST_PARSER": "python"}
+    if not CHOSEN & os.environ.keys():
+        env["INCUMBENT_TEST_SERVER"] = "valkey-9"
+    chosen = session.posargs or ["tests/contract", "tests/promises/test_p11_no_surprises.py"]
+    session.run("pytest", "-n", "4", "--dist", "worksteal", *chosen, env=env)
+
+
+@nox.session(python=PYTHONS, default=False)
+@nox.parametrize("client", REDIS_PY)
+@nox.parametrize("loop", ["asyncio", "uvloop"])
+@nox.parametrize("parser", ["hiredis", "python"])
+def matrix(session: nox.Session, client: str, loop: str, parser: str) -> None:
+    """Every server with each redis-py, on each Python and event loop, with each parser.
+
+    RESP2 and RESP3, bytes and text, a user with the least rights: the tests themselves go by these.
+    """
+    client = f"redis[hiredis]=={client}.*"
+    install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test", client)
+    env = {"INCUMBENT_TEST_LOOP": loop, "INCUMBENT_TEST_PARSER": parser}
+    session.run("pytest", "-n", "4", "--dist", "worksteal", *(session.posargs or WIRE), env=env)
 
 
 @nox.session(default=False)

@@ -88,8 +88,6 @@ async def test_what_is_published_is_heard(
 @pytest.mark.parametrize("protocol", [2, 3])
 async def test_without_hiredis(valkey: Server, make_client: MakeClient, protocol: int) -> None:
     """The parser in Python hears as well."""
-    if protocol == 3 and tuple(redis.VERSION) < (6,):
-        pytest.skip("with hiredis installed, redis-py 5 reads past pushes with this parser")
     client = make_client(valkey, protocol=protocol, hiredis=False)
     inbox, ear = Inbox(client.connection_pool), Ear()
     inbox.open(b"kit:a", ear)

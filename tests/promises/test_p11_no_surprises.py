@@ -67,7 +67,7 @@ async def whole_life(elector: LeaderElector, election: str = "one") -> None:
         assert isinstance(await elector.attempt(election, nothing), Skipped)
         (leader,) = (await elector.state(election)).leaders
         assert leader.fence == lease.fence
-    waiting = elector.using(wait_time=5, min_hold_time=0.01)
+    waiting = elector.using(wait_time=5, min_hold_time=0.2)
     assert await waiting.run_if_leader(election, nothing) == "done"
     assert await waiting.run_if_leader(election, nothing) == "done"
 

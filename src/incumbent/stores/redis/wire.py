@@ -68,6 +68,7 @@ class Wire:
         self._batch: list[Request] = []
         self._sender: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0  # beside it: on uvloop, one that is due at once does not know when
         self._alone: tuple[Request, asyncio.Task[Any]] | None = None
 
     def send(self, request: Request, within: float) -> Awaitable[Reply]:
@@ -223,9 +224,10 @@ class Wire:
 
     def _watch(self, overdue_at: float) -> None:
         """One timer watches over all that is queued or in a batch: most is answered long before."""
-        if self._alarm is None or overdue_at < self._alarm.when():
+        if self._alarm is None or overdue_at < self._alarm_at:
             if self._alarm is not None:
                 self._alarm.cancel()
+            self._alarm_at = overdue_at
             self._alarm = asyncio.get_running_loop().call_at(overdue_at, self._look)
 
     def _look(self) -> None:

@@ -103,7 +103,7 @@ async def fenced(lease: Lease, redis: "Redis") -> None:
     async with lease.transaction(redis) as pipe:
         assert_type(await pipe.execute(), list[Any])
     await fenced_eval(redis, "fence", lease.fence, "return 1", keys=["a", b"b"], args=[1, "x"])
-    lease.transaction("redis://localhost")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    lease.transaction("redis://localhost")  # type: ignore[arg-type, unused-awaitable]  # pyright: ignore[reportArgumentType]
 
 
 async def held(lease: Lease) -> None:

@@ -417,16 +417,23 @@ async def test_a_cancelled_commit_is_whole_or_nothing(
             pipe.incr("count")
 
 
+@pytest.mark.parametrize("after_the_look", [False, True])
 async def test_p9_a_frozen_server_costs_two_requests_time(
-    start_server: StartServer, make_client: MakeClient
+    start_server: StartServer,
+    make_client: MakeClient,
+    monkeypatch: pytest.MonkeyPatch,
+    after_the_look: bool,
 ) -> None:
-    """Whatever the client's own patience is, which here has no end."""
+    """Whatever the client's own patience is, which here has no end; nothing is said in parting."""
     server = start_server()
     client = make_client(server, socket_timeout=None, retry=Retry(NoBackoff(), 10))
     options = LeaderOptions(lease_time=60, request_timeout=0.5, on_loss="notify")
     async with LeaderElector(make_client(server), options).lead("one") as lease:
         await client.ping()
-        server.pause()
+        if after_the_look:
+            between(monkeypatch, Transaction, server.pause)
+        else:
+            server.pause()
         with pytest.raises(redis_errors.TimeoutError, match="or nothing of it"):
             async with asyncio.timeout(40), begin(lease, client) as pipe:
                 pipe.incr("count")

@@ -17,6 +17,7 @@ from fencing.drivers import (
     sqlalchemy_by,
 )
 from incumbent.fencing import CREATE_TABLE, StaleFenceError, blocking, guard
+from incumbent.fencing.statements import guard_of
 from kit.postgres import Postgres
 from kit.waiting import wait_until
 
@@ -302,7 +303,7 @@ class Wrapped:
         self._connection.close()
 
 
-@pytest.mark.parametrize("paramstyle", ["qmark", "named", "numeric"])
+@pytest.mark.parametrize("paramstyle", ["qmark", "named"])
 def test_a_driver_that_is_not_known(sqlite: Path, paramstyle: str) -> None:
     """Its style can be told; where it counts no rows, the table itself is asked."""
     connection = Wrapped(sqlite)
@@ -313,6 +314,14 @@ def test_a_driver_that_is_not_known(sqlite: Path, paramstyle: str) -> None:
     with pytest.raises(StaleFenceError, match="2 has been seen"):
         blocking.guard(connection, "notes", 1, paramstyle=paramstyle)
     connection.close()
+
+
+def test_numbered_parameters() -> None:
+    """For drivers that nobody has here: in order, and by their place."""
+    advance, look = guard_of("numeric", "notes", 2)
+    assert "VALUES (:1, :2) ON CONFLICT" in advance.sql
+    assert advance.parameters == ("notes", 2)
+    assert look == ("SELECT fence FROM incumbent_fences WHERE resource = :1", ("notes",))
 
 
 @pytest.mark.parametrize("paramstyle", ["format", "pyformat"])

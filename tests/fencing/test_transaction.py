@@ -8,7 +8,6 @@ import pytest
 import redis
 import redis.asyncio
 from redis import exceptions as redis_errors
-from redis._parsers import _RESP3Parser
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.cache import CacheConfig
@@ -524,18 +523,15 @@ def test_threads_a_lost_answer_is_not_sent_again(valkey: Server) -> None:
         assert counter(valkey) == "2"
 
 
+@pytest.mark.skipif(
+    tuple(redis.VERSION) < (6,), reason="redis-py 5 hangs when its own cache hears of a change"
+)
 def test_threads_a_clients_cache_does_not_answer(start_server: StartServer) -> None:
     """With redis-py's client-side cache the seat is looked at on the server all the same."""
     server = start_server("redis-8")
-    pool = redis.ConnectionPool.from_url(
-        server.url,
-        protocol=3,
-        cache_config=CacheConfig(),
-        parser_class=_RESP3Parser,  # with hiredis, redis-py 5 has no cache
-    )
     options = OPTIONS.changed(on_loss="notify")
     with (
-        redis.Redis.from_pool(pool) as client,
+        redis.Redis.from_url(server.url, protocol=3, cache_config=CacheConfig()) as client,
         threads.LeaderElector(server.url, options) as elector,
         elector.lead("one") as lease,
     ):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compile the store's Lua scripts as Redis would: Lua 5.1, with what they share in front of each.
+"""Compile the package's Lua scripts as Redis would: Lua 5.1, with what they share in front of each.
 
 Says where a script does not compile (`file:line: message`) and exits with 1, like `luac -p`.
 Needs `lupa`. Another folder can be named as the only argument.
@@ -11,7 +11,8 @@ from pathlib import Path
 
 from lupa import lua51
 
-FOLDER = Path(__file__).resolve().parent.parent / "src/incumbent/stores/redis/lua"
+SOURCE = Path(__file__).resolve().parent.parent / "src/incumbent"
+FOLDERS = (SOURCE / "stores/redis/lua", SOURCE / "fencing")
 SHARED = ("prelude.lua", "line.lua")
 """What begins other scripts, in this order."""
 
@@ -39,13 +40,13 @@ def check(folder: Path) -> list[str]:
 
 
 def main() -> int:
-    """Check the folder; print what was found."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
-    count = len(list(folder.glob("*.lua")))
+    """Check the folders; print what was found."""
+    folders = [Path(sys.argv[1])] if len(sys.argv) > 1 else FOLDERS
+    count = sum(len(list(folder.glob("*.lua"))) for folder in folders)
     if not count:
-        print(f"no Lua scripts in {folder}")
+        print(f"no Lua scripts in {folders[0]}")
         return 0
-    complaints = check(folder)
+    complaints = [complaint for folder in folders for complaint in check(folder)]
     for complaint in complaints:
         print(complaint, file=sys.stderr)
     if not complaints:

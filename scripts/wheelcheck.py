@@ -19,6 +19,8 @@ def main() -> int:
     root = importlib.resources.files(incumbent)
     lua = root / "stores" / "redis" / "lua"
     problems = [f"{name} is missing" for name in sys.argv[1:] if not (lua / name).is_file()]
+    if not (root / "fencing" / "guard.lua").is_file():
+        problems.append("fencing/guard.lua is missing")
     if not home.is_relative_to(Path(sys.prefix).resolve()):
         problems.append(f"imported from {home}, not from the installed package")
     if not (root / "py.typed").is_file():

@@ -76,6 +76,7 @@ def test_the_names_are_pinned() -> None:
         "Outcome",
         "SkipReason",
         "Skipped",
+        "StaleFenceError",
         "StrategicElector",
         "current_lease",
     ]

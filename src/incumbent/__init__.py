@@ -6,7 +6,12 @@ import typing
 from incumbent.electors.group import GroupElector
 from incumbent.electors.leader import LeaderElector
 from incumbent.engine.handle import Lease, current_lease
-from incumbent.errors import IncumbentError, LeadershipLostError, NotElectedError
+from incumbent.errors import (
+    IncumbentError,
+    LeadershipLostError,
+    NotElectedError,
+    StaleFenceError,
+)
 from incumbent.options import LeaderOptions
 from incumbent.periods import OncePer
 from incumbent.results import (
@@ -44,6 +49,7 @@ __all__ = [
     "Outcome",
     "SkipReason",
     "Skipped",
+    "StaleFenceError",
     "StrategicElector",
     "current_lease",
 ]

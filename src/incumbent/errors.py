@@ -4,7 +4,8 @@
 
     IncumbentError
     ├── NotElectedError       try again later, or wait longer
-    └── LeadershipLostError   stop the work: somebody else may lead
+    ├── LeadershipLostError   stop the work: somebody else may lead
+    └── StaleFenceError       drop the write: somebody else leads, and nothing of it was done
 
 Bad arguments are `ValueError` and `TypeError`. Errors of Redis come out as redis-py raises them. No
 message ever shows a lease's token.
@@ -48,3 +49,24 @@ class LeadershipLostError(IncumbentError):
     def __str__(self) -> str:
         detail = f" ({self.detail})" if self.detail else ""
         return f"leadership of {self.election!r} was lost: {self.reason}{detail}"
+
+
+class StaleFenceError(IncumbentError):
+    """A write under an old fence was refused; nothing of it was done.
+
+    `highest` is the larger fence that the storage has seen, None where it is not known.
+    """
+
+    def __init__(
+        self, resource: str, fence: int, highest: int | None = None, detail: str = ""
+    ) -> None:
+        super().__init__(resource, fence, highest, detail)
+        self.resource = resource
+        self.fence = fence
+        self.highest = highest
+        self.detail = detail
+
+    def __str__(self) -> str:
+        seen = "" if self.highest is None else f": {self.highest} has been seen"
+        detail = f" ({self.detail})" if self.detail else ""
+        return f"fence {self.fence} of {self.resource!r} is stale{seen}{detail}"

@@ -107,6 +107,26 @@ def test_tenants(valkey: Server) -> None:
     assert run.stderr.startswith("action raised (election='@broken:totals'"), "the log says so"
 
 
+def test_fenced_writes(valkey: Server) -> None:
+    """The second leader writes, the first is refused by each storage; nothing is left behind."""
+    run = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / "fenced_writes.py"],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        env=environment(valkey),
+    )
+    assert run.stderr == ""
+    assert run.stdout.splitlines() == [
+        "database: the stale write is refused",
+        "transaction: the stale write is refused",
+        "script: the stale write is refused",
+        "['first', 'second']",
+    ]
+    assert token_of(valkey, "reports") is None
+    assert not valkey.cli("KEYS", "example:*")
+
+
 def test_batch_scheduler(valkey: Server) -> None:
     """Its heart beats, and SIGTERM ends it in order."""
     process = subprocess.Popen(

@@ -26,10 +26,11 @@ def start_child(
     output: IO[bytes] | int | None = None,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    user: str | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start `command` in a session of its own (no Ctrl-C of ours reaches it), under watch.
 
-    stdout and stderr both go to `output`.
+    stdout and stderr both go to `output`. Another `user` than ours can be had by root.
     """
     child = subprocess.Popen(
         command,
@@ -38,6 +39,7 @@ def start_child(
         stderr=output,
         cwd=cwd,
         env=env,
+        user=user,
         start_new_session=True,
     )
     _tell(f"+{child.pid}\n")

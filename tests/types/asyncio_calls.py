@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from typing import Never, assert_never, assert_type
+from typing import Any, Never, assert_never, assert_type
 
 from redis.asyncio import Redis
 
@@ -25,6 +25,7 @@ from incumbent import (
     SkipReason,
     current_lease,
 )
+from incumbent.fencing import fenced_eval, guard
 
 
 async def count(of: str, *, size: int = 1) -> int:
@@ -98,6 +99,13 @@ async def grouped(group: GroupElector) -> None:
     assert_type(group.using(wait_time=None), GroupElector)
 
 
+async def fenced(lease: Lease, redis: "Redis") -> None:
+    async with lease.transaction(redis) as pipe:
+        assert_type(await pipe.execute(), list[Any])
+    await fenced_eval(redis, "fence", lease.fence, "return 1", keys=["a", b"b"], args=[1, "x"])
+    lease.transaction("redis://localhost")  # type: ignore[arg-type, unused-awaitable]  # pyright: ignore[reportArgumentType]
+
+
 async def held(lease: Lease) -> None:
     assert_type(lease.name, str)
     assert_type(lease.leader_id, str)
@@ -110,6 +118,8 @@ async def held(lease: Lease) -> None:
     assert_type(lease.lost, asyncio.Event)
     assert_type(await lease.extend(timedelta(minutes=1)), bool)
     lease.ensure_held(5)
+    await guard(object(), "reports", lease.fence)
+    await guard(object(), "reports", "1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await lease.step_down()
     await lease.release()
     assert_type(current_lease(), Lease | None)

@@ -2,12 +2,13 @@
 
 import threading
 from datetime import datetime
-from typing import Never, assert_type
+from typing import Any, Never, assert_type
 
 from redis import Redis
 
 from incumbent import LeaderInfo, LeaderOptions, LeaderState, LossReason, MemoryStore, Outcome
 from incumbent.blocking import GroupElector, LeaderElector, Lease, current_lease
+from incumbent.fencing.blocking import fenced_eval, guard
 
 
 def count(of: str, *, size: int = 1) -> int:
@@ -68,6 +69,14 @@ def grouped(group: GroupElector) -> None:
     assert_type(group.seats, int)
     assert_type(group.for_tenant("acme"), GroupElector)
     assert_type(group.using(wait_time=None), GroupElector)
+
+
+def fenced(lease: Lease, redis: "Redis") -> None:
+    with lease.transaction(redis) as pipe:
+        assert_type(pipe.execute(), list[Any])
+    guard(object(), "reports", lease.fence, paramstyle="format")
+    fenced_eval(redis, "fence", lease.fence, "return 1", keys=["a"], args=[1])
+    lease.transaction("redis://localhost")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def held(lease: Lease) -> None:

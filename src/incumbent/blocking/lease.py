@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakValueDictionary
 
 from incumbent import Lease as AsyncLease
@@ -17,6 +17,9 @@ from incumbent.blocking.job import run
 
 if TYPE_CHECKING:
     from datetime import timedelta
+
+    from incumbent.stores.redis.transaction import BlockingTransaction
+    from incumbent.stores.redis.twin import SyncClient
 
 _leases: Final[ContextVar[tuple["Lease", ...]]] = ContextVar("incumbent_blocking", default=())
 
@@ -114,6 +117,23 @@ class Lease:
             run(partial(_begin, self._lease.step_down))
         else:
             run(self._lease.step_down)
+
+    def transaction(self, redis: "SyncClient") -> "BlockingTransaction":
+        """``with lease.transaction(redis) as pipe:`` writes only while the lease is held.
+
+        `redis` is any client of the election's own server and database. `pipe` is a pipeline of it:
+        commands are collected, and carried out at the end of the block, all or nothing, if the seat
+        is this lease's *there* at that moment; ``pipe.execute()`` does so earlier, and gives their
+        results. An error in the block sends nothing.
+
+        Raises:
+            StaleFenceError: at the commit; the lease is not held, and nothing was done.
+            redis.exceptions.ConnectionError, redis.exceptions.TimeoutError: at the commit; all of
+                it was done, or nothing. How long that takes is up to the client's own timeouts.
+            TypeError: not a client that can do it; before any I/O.
+        """
+        transaction: BlockingTransaction = cast(Any, self._lease).transaction(redis)
+        return transaction
 
     def ensure_held(self, need: "float | timedelta" = 0.0) -> None:
         """Raise unless the lease may be relied on for `need` from now. Local: no round trip.

@@ -6,13 +6,17 @@ Shows a term and lets it be extended and released; decides nothing.
 import asyncio
 from contextvars import ContextVar
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from incumbent.durations import Duration, seconds
 from incumbent.engine.term import Term
 from incumbent.errors import LeadershipLostError
 from incumbent.options import MAX_LEASE_TIME
 from incumbent.results import LossReason
+
+if TYPE_CHECKING:
+    from incumbent.stores.redis import Client
+    from incumbent.stores.redis.transaction import Transaction
 
 _leases: Final[ContextVar[tuple["Lease", ...]]] = ContextVar("incumbent_leases", default=())
 
@@ -107,6 +111,23 @@ class Lease:
         until the seat is given back. With ``on_loss="notify"`` the action is only told. Idempotent.
         """
         await self._term.hand_over()
+
+    def transaction(self, redis: "Client") -> "Transaction":
+        """``async with lease.transaction(redis) as pipe:`` writes only while the lease is held.
+
+        `redis` is any client of the election's own server and database. `pipe` is a pipeline of it:
+        commands are collected, and carried out at the end of the block, all or nothing, if the seat
+        is this lease's *there* at that moment; ``await pipe.execute()`` does so earlier, and gives
+        their results. An error in the block sends nothing.
+
+        Raises:
+            StaleFenceError: at the commit; the lease is not held, and nothing was done.
+            redis.exceptions.ConnectionError, redis.exceptions.TimeoutError: at the commit; all of
+                it was done, or nothing. It has two `request_timeout`s.
+            TypeError: not a client that can do it; before any I/O.
+        """
+        transaction: Transaction = self._term.transaction(redis)
+        return transaction
 
     def ensure_held(self, need: Duration = 0.0) -> None:
         """Raise unless the lease may be relied on for `need` from now. Local: no round trip.

@@ -9,6 +9,7 @@ import math
 import random
 from contextvars import Context, copy_context
 from functools import partial
+from typing import Any
 
 import anyio
 
@@ -19,7 +20,7 @@ from incumbent.lease import LeaseMachine, Phase, Renew, Stop, Wait
 from incumbent.options import LeaderOptions
 from incumbent.results import LossReason
 from incumbent.shield import finish, outlast
-from incumbent.stores.base import Budget, Claim, Extended, Grant, NotYours
+from incumbent.stores.base import Budget, Claim, Extended, Grant, NotYours, Tenure, Transacting
 
 
 class Term:
@@ -140,6 +141,15 @@ class Term:
         budget = Budget.of_two(self._options.request_timeout)
         self._hear(await self._office.store.extend(self.claim, self.grant.seat, duration, budget))
         return self.held
+
+    def transaction(self, client: Any) -> Any:
+        """A pipeline of `client` whose commands are done only while the seat is held."""
+        store = self._office.store
+        if not isinstance(store, Transacting):
+            raise TypeError(f"the seats of {self.name!r} are on no server: nothing can watch them")
+        budget = Budget.of_two(self._options.request_timeout)
+        tenure = Tenure(self.name, self.claim, self.grant, lambda: self.held, budget.total)
+        return store.transaction(client, tenure)
 
     def step_down(self) -> None:
         """Ask the action to stop; the seat is given back when it has."""

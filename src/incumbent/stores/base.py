@@ -4,9 +4,19 @@ Knows no server. Every call has a `Budget` and raises when it is spent; contenti
 trouble is the store's own exception.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    runtime_checkable,
+)
 
 from incumbent.periods import OncePer
 from incumbent.results import LeaderInfo, LeaderState
@@ -204,6 +214,28 @@ class Store(Protocol):
 
     async def aclose(self) -> None:
         """Give everything back. A call that is still to come must work, and leave nothing open."""
+        ...
+
+
+class Tenure(NamedTuple):
+    """What a transaction depends on: a seat that is held."""
+
+    name: str
+    """The election, as its user calls it."""
+    claim: Claim
+    grant: Grant
+    held: Callable[[], bool]
+    """Whether the lease may be relied on now."""
+    within: float
+    """Seconds that the transaction has."""
+
+
+@runtime_checkable
+class Transacting(Protocol):
+    """What a store offers if clients of its server can write in dependence on a seat."""
+
+    def transaction(self, client: Any, tenure: Tenure) -> Any:
+        """A pipeline of `client` whose commands are done only while the seat is held there."""
         ...
 
 

@@ -27,6 +27,7 @@ from incumbent.stores.base import (
     Place,
     Ran,
     Released,
+    Tenure,
     grace_of,
     instant,
 )
@@ -42,6 +43,7 @@ from incumbent.stores.redis.wire import Reply
 if TYPE_CHECKING:
     from incumbent.stores.mailbox import Mailbox
     from incumbent.stores.redis.registry import RedisRegistry
+    from incumbent.stores.redis.transaction import BlockingTransaction, Transaction
     from incumbent.stores.redis.watching import Watching
 
 MOST_CLOCKS: Final = 3
@@ -212,6 +214,14 @@ class RedisStore:
         if reply[0] == b"forced" or (reply[0] == b"kept" and call.doubtful):
             return leader_of([*reply[1:], True])
         return None
+
+    def transaction(self, client: Any, tenure: Tenure) -> "Transaction | BlockingTransaction":
+        # Here, because most programs need none.
+        from incumbent.stores.redis import transaction  # noqa: PLC0415 - see above
+
+        claim, seat = tenure.claim, tenure.grant.seat
+        root = keys_of(self._prefix, claim.election, claim.seats).root
+        return transaction.of(client, transaction.Condition(tenure, root + b"seat:%d" % seat))
 
     def wall_clock(self) -> int:
         return round((clock.now() + self._ahead) * 1000)

@@ -256,23 +256,3 @@ async def test_candidates_with_and_without_a_strategy(valkey: Server, tmp_path: 
                 assert (ended.returncode, ended.stderr.count("\n")) == (64, 1)
     ended = run(valkey.url, "candidates", "job")
     assert (ended.returncode, ended.stderr) == (0, "incumbent: nobody stands for 'job'\n")
-
-
-# -- completion ------------------------------------------------------------------------------
-
-
-def test_the_shell_completes_commands(valkey: Server) -> None:
-    """As the help says: by click's own way."""
-    ended = subprocess.run(
-        INCUMBENT,
-        env={
-            **os.environ,
-            "PYTHONPATH": SOURCE,
-            "_INCUMBENT_COMPLETE": "bash_complete",
-            "COMP_WORDS": "incumbent st",
-            "COMP_CWORD": "1",
-        },
-        capture_output=True,
-        text=True,
-    )
-    assert ended.stdout.split() == ["plain,status", "plain,step-down"]

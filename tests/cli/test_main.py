@@ -19,7 +19,7 @@ main()
 HELP = (
     *(["--help"], ["demo", "-h"], ["run", "-h"], ["campaign", "-h"], ["status", "-h"]),
     *(["watch", "-h"], ["candidates", "-h"], ["step-down", "-h"], ["release", "-h"]),
-    ["doctor", "-h"],
+    *(["doctor", "-h"], ["bench", "-h"]),
 )
 
 
@@ -82,10 +82,17 @@ def test_help(run: Run) -> None:
     for code, out, _ in pages:
         assert code == 0
         assert max(map(len, out.splitlines())) <= 80
+        assert "\\b" not in out, "what keeps lines as they are is no text"
     assert all(f"  {name} " in pages[0][1] for name in ("campaign", "demo", "run"))
     assert "Exit code 0" in pages[1][1]
     assert "crontab of several hosts NEEDS --once-per" in pages[2][1]
-    assert all(" 69 " in page[1] for page in pages[2:])
+    assert all("\nExit codes:\n" in inset(page[1]) for page in pages[2:])
+    assert all("\n  69 " in inset(page[1]) for page in pages[2:]), "a line for each"
+
+
+def inset(page: str) -> str:
+    """A page without the two blanks that begin its text."""
+    return page.replace("\n  ", "\n")
 
 
 def test_version(run: Run) -> None:

@@ -5,11 +5,14 @@ import shlex
 import signal
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 import redis
 
+from cli.inside import Inside
 from cli.stage import INCUMBENT, SOURCE, Program, Runs, alive, gone, seat
 from kit import warden
 from kit.ports import free_port
@@ -100,6 +103,27 @@ def test_once_per_cron_expression(runs: Runs, program: Program) -> None:
     assert program.lines == ["ran"]
 
 
+def test_a_failed_run_may_be_tried_again(runs: Runs, program: Program) -> None:
+    """Within the period, until one has not failed; without --retry-failed a run is a run."""
+    line = ["run", "nightly", "--once-per", "0 0 1 1 *", "--tz", "Pacific/Auckland"]
+    fails = program.command("tell ran; exit 3")
+    for _ in range(2):
+        assert runs(*line, "--retry-failed", "--", *fails) == (3, "")
+    assert runs(*line, "--", *fails) == (3, "")
+    done = (0, "incumbent: not run: 'nightly' has been run in this period\n")
+    assert runs(*line, "--retry-failed", "--", *fails) == done
+    assert program.lines == ["ran"] * 3
+
+
+def test_the_time_zone_of_the_period(runs: Runs) -> None:
+    """The new year of the zone is what counts: the tick that is kept on the server shows it."""
+    zone = ZoneInfo("Pacific/Auckland")
+    assert runs("run", "x", "--once-per", "0 0 1 1 *", "--tz", zone.key, "--", "true") == (0, "")
+    tick = int(runs.server.cli("GET", "incumbent:{x}:tick")) / 1000
+    begun = datetime.fromtimestamp(tick, zone)
+    assert begun == datetime(begun.year, 1, 1, tzinfo=zone)
+
+
 def test_seats(runs: Runs, program: Program) -> None:
     """As many run as there are seats, each told its own."""
     command = program.command("tell seat $INCUMBENT_SEAT; sleep 60")
@@ -135,12 +159,20 @@ def test_the_shortest_time(runs: Runs) -> None:
         (["x", "--lease", "1ms", "--", "true"], 64, "lease_time must be from 0.25 s"),
         (["x", "--grace", "1h", "--", "true"], 64, "the timers must fit into lease_time"),
         (["x", "--prefix", "{", "--", "true"], 64, "the key prefix must have no braces"),
-        (["x", "--lease", "soon", "--", "true"], 2, "Usage: incumbent run"),
-        (["x", "--once-per", "1 fortnight", "--", "true"], 2, "Usage: incumbent run"),
-        (["x", "--once-per", "1h1", "--", "true"], 2, "Usage: incumbent run"),
-        (["x", "--seats", "0", "--", "true"], 2, "Usage: incumbent run"),
-        (["x"], 2, "Usage: incumbent run"),
-        (["x", "ls", "-l"], 2, "Usage: incumbent run"),
+        (["x", "--lease", "soon", "--", "true"], 2, "Error: "),
+        (["x", "--once-per", "1 fortnight", "--", "true"], 2, "Error: "),
+        (["x", "--once-per", "1h1", "--", "true"], 2, "Error: "),
+        (["x", "--seats", "0", "--", "true"], 2, "Error: "),
+        (["x", "--tz", "UTC", "--", "true"], 2, "--tz needs --once-per"),
+        (["x", "--retry-failed", "--", "true"], 2, "--retry-failed needs --once-per"),
+        (["x", "--once-per", "1d", "--tz", "UTC", "--", "true"], 2, "tz is for a cron expression"),
+        (
+            ["x", "--once-per", "0 3 * * *", "--tz", "Europe/Berln", "--", "true"],
+            2,
+            "tz must be the name of a time zone, not 'Europe/Berln'",
+        ),
+        (["x"], 2, "Error: "),
+        (["x", "ls", "-l"], 2, "Error: "),
         (
             ["x", "--url", "redis+cluster://h", "--", "true"],
             64,
@@ -153,17 +185,16 @@ def test_the_shortest_time(runs: Runs) -> None:
             69,
             "the server does not answer",
         ),
-        (["x", "--url", "unix:///no/such", "--", "true"], 69, "the server does not answer"),
     ],
 )
-def test_mistakes(runs: Runs, arguments: list[str], code: int, why: str) -> None:
+def test_mistakes(ask: Inside, arguments: list[str], code: int, why: str) -> None:
     """A documented exit code and a sentence, without a traceback and without a password."""
-    ended, errors = runs("run", *arguments)
-    assert ended == code
-    assert errors.startswith(why if code == 2 else f"incumbent: {why}")
-    assert "Traceback" not in errors
-    assert "cret" not in errors
-    assert code == 2 or errors.count("\n") == 1
+    said = ask("run", *arguments)
+    assert (said.code, said.out) == (code, "")
+    assert said.err.startswith("Usage: incumbent run" if code == 2 else f"incumbent: {why}")
+    assert why in said.err
+    assert "cret" not in said.err
+    assert code == 2 or said.err.count("\n") == 1
 
 
 def test_a_wrong_password(runs: Runs, own_server: Server) -> None:

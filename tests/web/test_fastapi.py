@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import httpx
 import pytest
 from fastapi import APIRouter, Depends, FastAPI
-from starlette.applications import Starlette
 
 from incumbent import IncumbentError, LeaderElector
+from incumbent.asgi.lifespan import services_of
 from incumbent.fastapi import (
     Leadership,
     LeadershipDep,
@@ -23,7 +23,6 @@ from incumbent.fastapi import (
     require_leader,
     status_router,
 )
-from incumbent.fastapi.lifespan import services_of
 from kit.fixtures import MakeClient
 from kit.servers import Server
 from kit.waiting import wait_until
@@ -202,14 +201,6 @@ async def test_several_services_also_on_routers(elector: LeaderElector) -> None:
             await work.began.wait()
         assert sorted(services_of(app)) == ["one", "three", "two"]
     assert [work.cleaned for work in (first, second, third)] == [1, 1, 1]
-
-
-async def test_it_works_with_starlette(elector: LeaderElector) -> None:
-    """Nothing of the lifespan needs FastAPI."""
-    work = Work()
-    async with running(Starlette(lifespan=leadership(elector, "one", work))):
-        await work.began.wait()
-    assert work.cleaned == 1
 
 
 async def test_views_ask_who_leads(elector: LeaderElector, other: LeaderElector) -> None:

@@ -82,6 +82,24 @@ async def test_start_up_does_not_wait_for_victory(
             await work.began.wait()
 
 
+async def test_start_up_does_not_wait_for_the_server(
+    own_server: Server, make_client: MakeClient
+) -> None:
+    """It is down: requests are served, and when it is back the application leads."""
+    own_server.kill()
+    work = Work()
+    async with LeaderElector(make_client(own_server), quick(request_timeout=0.2)) as elector:
+        app = FastAPI(lifespan=leadership(elector, "one", work))
+        app.include_router(status_router(elector))
+        async with running(app) as client:
+            page = (await client.get("/leadership")).json()
+            assert page["elections"][0]["reachable"] is False
+            assert not work.began.is_set()
+            own_server.start()
+            await asyncio.wait_for(work.began.wait(), 50)
+    assert work.cleaned == 1
+
+
 async def test_shutdown_ends_within_its_deadline(
     elector: LeaderElector, caplog: pytest.LogCaptureFixture
 ) -> None:

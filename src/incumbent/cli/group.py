@@ -44,11 +44,16 @@ COMMANDS: Final[tuple[click.Command, ...]] = (
     demo,
 )
 
-for command in COMMANDS:
-    incumbent.add_command(command)
-for page in (incumbent, *COMMANDS):
-    # What tells click to leave a paragraph as it is; the sources have it in letters.
-    page.help = (page.help or "").replace(r"\b", "\b")
+
+def _complete() -> None:
+    for command in COMMANDS:
+        incumbent.add_command(command)
+    for page in (incumbent, *COMMANDS):
+        # What tells click to leave a paragraph as it is; the sources have it in letters.
+        page.help = (page.help or "").replace(r"\b", "\b")
+
+
+_complete()
 
 
 def run() -> int:

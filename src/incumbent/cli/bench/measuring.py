@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from incumbent import LeaderElector
 from incumbent.cli.bench.figures import Measurement
 from incumbent.stores.redis import Client
-from incumbent.stores.redis.survey import answer
+from incumbent.stores.redis.survey import ping
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ def elections(at_once: int) -> list[str]:
 
 async def pings(client: Client, seconds: float, within: float) -> Measurement:
     """Round trips of `client`, each of which may take the time `within`."""
-    took, lasted = await _repeat(lambda: answer(client.ping(), within), seconds)
+    took, lasted = await _repeat(lambda: ping(client, within), seconds)
     return Measurement("PING", took, lasted)
 
 

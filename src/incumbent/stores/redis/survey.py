@@ -45,6 +45,11 @@ async def answer(request: Awaitable[T], within: float) -> T:
         raise redis_errors.TimeoutError(f"no answer within {within:g} s") from None
 
 
+async def ping(client: Client, within: float) -> None:
+    """Hear from the server, within so many seconds."""
+    await answer(client.ping(), within)
+
+
 async def keys_under(client: Client, prefix: str, within: float) -> AsyncGenerator[bytes]:
     """All keys that begin with `prefix` and a colon, each once; `within` is for one step."""
     pattern = _SPECIAL.sub(r"\\\1", prefix) + ":*"

@@ -11,9 +11,9 @@ from kit.servers import Server
 
 
 @pytest.fixture
-def runs(valkey: Server) -> Iterator[Runs]:
+def runs(valkey: Server, ask: Inside) -> Iterator[Runs]:
     """Starts the command on a shared server."""
-    with runs_on(valkey) as runs:
+    with runs_on(valkey, ask) as runs:
         yield runs
 
 

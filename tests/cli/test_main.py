@@ -179,7 +179,9 @@ def shell(valkey: Server) -> Shell:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")
 def test_a_full_disk(shell: Shell) -> None:
     """A sentence and 74, be it noticed at once or only at the end."""
-    ended = shell("incumbent status >/dev/full; PYTHONUNBUFFERED=1 incumbent status >/dev/full")
+    ended = shell(
+        "PYTHONUNBUFFERED= incumbent status >/dev/full; PYTHONUNBUFFERED=1 incumbent status >/dev/full"
+    )
     assert (ended.returncode, ended.stderr) == (74, "incumbent: No space left on device\n" * 2)
 
 

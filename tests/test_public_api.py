@@ -28,7 +28,7 @@ from incumbent.stores.base import Budget, Busy, Claim, Grant, Place, Ran
 from incumbent.stores.redis import RedisStore
 
 FRAMEWORKS = {"click", "rich", "fastapi", "starlette", "opentelemetry", "prometheus_client"}
-EDGE = {"cli", "blocking", "fastapi", "dashboard", "testing"}
+EDGE = {"asgi", "cli", "blocking", "fastapi", "dashboard", "testing"}
 METHODS = [
     "aclose",
     "attempt",

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from cli.inside import Inside
 from cli.stage import Program, Runs, runs_on
 from kit.servers import Server
 
 
 @pytest.fixture
-def runs(valkey: Server) -> Iterator[Runs]:
+def runs(valkey: Server, ask: Inside) -> Iterator[Runs]:
     """Starts the command on a shared server."""
-    with runs_on(valkey) as runs:
+    with runs_on(valkey, ask) as runs:
         yield runs
 
 
@@ -20,3 +21,11 @@ def runs(valkey: Server) -> Iterator[Runs]:
 def program(tmp_path: Path) -> Program:
     """A program that tells what happens to it."""
     return Program(tmp_path)
+
+
+@pytest.fixture
+def ask(
+    valkey: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Inside:
+    """Runs the command in this process, on a shared server."""
+    return Inside(monkeypatch, capfd, valkey.url)

@@ -15,6 +15,7 @@ from typing import Protocol
 import psutil  # type: ignore[import-untyped] # as in test_demo.py
 
 import incumbent
+from cli.inside import Inside
 from kit import warden
 from kit.servers import Server
 from kit.waiting import wait_until_blocking
@@ -119,8 +120,9 @@ class Run:
 class Runs:
     """Starts commands on a server, and ends them when the block ends."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, inside: Inside) -> None:
         self.server = server
+        self._inside = inside
         self._started: list[Closing] = []
 
     def start(
@@ -135,12 +137,10 @@ class Runs:
         """Close `run`, too, when the block ends."""
         self._started.append(run)
 
-    def __call__(
-        self, *arguments: str, url: str | None = None, env: Mapping[str, str] | None = None
-    ) -> tuple[int, str]:
-        """Run it to its end: the exit code and stderr."""
-        run = self.start(*arguments, url=url, env=env)
-        return run.ends(), run.errors
+    def __call__(self, *arguments: str, url: str | None = None) -> tuple[int, str]:
+        """Run it to its end, in this process: the exit code and stderr."""
+        said = self._inside(*arguments, url=url)
+        return said.code, said.err
 
     def close(self) -> None:
         """End all."""
@@ -149,9 +149,9 @@ class Runs:
 
 
 @contextmanager
-def runs_on(server: Server) -> Iterator[Runs]:
+def runs_on(server: Server, inside: Inside) -> Iterator[Runs]:
     """A block in which commands run."""
-    runs = Runs(server)
+    runs = Runs(server, inside)
     try:
         yield runs
     finally:

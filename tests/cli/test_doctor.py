@@ -1,24 +1,23 @@
 """`doctor` and `candidates`: what is wrong is found on real servers, and judged by tables."""
 
-import json
-import os
 import re
-import subprocess
+import sys
 import textwrap
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
+import redis
 
-from cli.stage import INCUMBENT, SOURCE
-from incumbent import StrategicElector
+from cli.inside import Inside
+from incumbent.blocking import StrategicElector
 from incumbent.cli.doctor.judgement import judge
 from incumbent.stores.redis.facts import TRIES, Facts
 from incumbent.strategy import Fifo
 from kit.fixtures import StartServer
 from kit.servers import Server
+from kit.waiting import wait_until_blocking
 
 WELL: dict[str, Any] = {
     "redis_version": "7.2.4",
@@ -49,31 +48,27 @@ def levels(*, lease: float = 30.0, **changes: Any) -> dict[str, str]:
     return {each.about: each.level for each in judge(facts(**changes), lease) if each.level != "ok"}
 
 
-def run(url: str, *arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
-    """Run the command to its end."""
-    ended = subprocess.run(
-        [*INCUMBENT, *arguments],
-        env={**os.environ, "PYTHONPATH": SOURCE, "INCUMBENT_URL": url},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=170,
-        cwd=cwd,
-    )
-    assert "Traceback" not in ended.stderr
-    return ended
+class Doctor:
+    """Asks `doctor` in this process, without the second in which it watches the clocks."""
+
+    def __init__(self, ask: Inside) -> None:
+        self._ask = ask
+
+    def __call__(self, url: str, *arguments: str) -> tuple[int, dict[str, tuple[str, str]]]:
+        """The exit code, and what was found about what."""
+        said = self._ask("doctor", "--json", *arguments, url=url)
+        assert said.value["ok"] == (said.code == 0)
+        for each in said.value["findings"]:
+            assert (each["level"] == "ok") or (each["means"] and each["advice"])
+        found = said.value["findings"]
+        return said.code, {each["about"]: (each["level"], each["found"]) for each in found}
 
 
-def findings(url: str, *arguments: str) -> tuple[int, dict[str, tuple[str, str]]]:
-    """The exit code, and what was found about what."""
-    ended = run(url, "doctor", "--json", *arguments)
-    told = json.loads(ended.stdout)
-    assert told["ok"] == (ended.returncode == 0)
-    for each in told["findings"]:
-        assert (each["level"] == "ok") or (each["means"] and each["advice"])
-    return ended.returncode, {
-        each["about"]: (each["level"], each["found"]) for each in told["findings"]
-    }
+@pytest.fixture
+def doctor(ask: Inside, monkeypatch: pytest.MonkeyPatch) -> Doctor:
+    """Asks `doctor`."""
+    monkeypatch.setattr("incumbent.stores.redis.facts.WATCHED", 0.1)
+    return Doctor(ask)
 
 
 def test_what_is_well_needs_no_words() -> None:
@@ -111,6 +106,8 @@ LEAST = {"min-replicas-to-write": "1", "min-replicas-max-lag": "10"}
         ),
         ({"config": LEAST}, {"min-replicas": "wrong"}),
         ({"info": {**WELL, "aof_enabled": 0}}, {"persistence": "note"}),
+        ({"config": {"appendfsync": "everysec"}}, {"persistence": "note"}),
+        ({"config": {"appendfsync": "always", "save": ""}}, {}),
         ({"info": {**WELL, "rdb_last_bgsave_status": "err"}}, {"persistence": "wrong"}),
         ({"round_trip": 6.0}, {"latency": "wrong"}),
         ({"refused": ("HSET",)}, {"rights": "wrong"}),
@@ -139,19 +136,19 @@ def test_every_command_of_the_scripts_is_tried() -> None:
     assert used | {"EVAL", "EVALSHA"} == set(TRIES)
 
 
-def test_a_server_of_ours_is_fit(own_server: Server) -> None:
+def test_a_server_of_ours_is_fit(own_server: Server, doctor: Doctor, ask: Inside) -> None:
     """Exit code 0, in words too; nothing is left behind."""
-    code, found = findings(own_server.url)
+    code, found = doctor(own_server.url)
     assert code == 0
     assert {level for level, _ in found.values()} <= {"ok", "note"}
     assert found["rights"] == ("ok", "all that are needed")
-    said = run(own_server.url, "doctor")
-    assert said.returncode == 0
-    assert "ok     pub/sub: a message came back\n" in said.stdout
+    said = ask("doctor", url=own_server.url)
+    assert said.code == 0
+    assert "ok     pub/sub: a message came back\n" in said.out
     assert own_server.cli("KEYS", "*") == []
 
 
-def test_rights_that_are_missing_are_named(own_server: Server) -> None:
+def test_rights_that_are_missing_are_named(own_server: Server, doctor: Doctor) -> None:
     """Found out by trying, without the right to look at rights; 1."""
     own_server.cli(
         *(
@@ -168,7 +165,7 @@ def test_rights_that_are_missing_are_named(own_server: Server) -> None:
         *("-pexpire", "-publish", "-acl", "-config", "-info"),
     )
     url = own_server.url.replace("redis://", "redis://few:pw@")
-    code, found = findings(url)
+    code, found = doctor(url)
     assert code == 1
     assert found["rights"] == ("wrong", "missing: PEXPIRE PUBLISH")
     assert found["pub/sub"][0] == "wrong"
@@ -176,7 +173,7 @@ def test_rights_that_are_missing_are_named(own_server: Server) -> None:
     assert own_server.cli("KEYS", "*") == []
 
 
-def test_keys_that_are_not_as_they_should_be(own_server: Server) -> None:
+def test_keys_that_are_not_as_they_should_be(own_server: Server, doctor: Doctor) -> None:
     """Without an end, of the wrong type, and with contents that cannot be read."""
     for number, command in enumerate(
         (
@@ -190,7 +187,7 @@ def test_keys_that_are_not_as_they_should_be(own_server: Server) -> None:
     ):
         own_server.cli(*command)
         own_server.cli("PEXPIRE", command[1], 600_000 + number)
-    code, found = findings(own_server.url)
+    code, found = doctor(own_server.url)
     assert code == 1
     corrupt = [
         "incumbent:{a}:fence is no fence",
@@ -204,21 +201,94 @@ def test_keys_that_are_not_as_they_should_be(own_server: Server) -> None:
     )
     own_server.cli("FLUSHALL")
     own_server.cli("SET", "incumbent:{a}:fence", "1")
-    assert findings(own_server.url)[1]["keys"] == ("wrong", "no end: incumbent:{a}:fence")
+    assert doctor(own_server.url)[1]["keys"] == ("wrong", "no end: incumbent:{a}:fence")
     own_server.cli("FLUSHALL")
 
 
-def test_a_server_that_throws_away(start_server: StartServer) -> None:
+def test_a_server_that_throws_away(start_server: StartServer, doctor: Doctor) -> None:
     """Eviction is seen on a real server."""
     lossy = start_server(args=["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"])
-    code, found = findings(lossy.url)
+    code, found = doctor(lossy.url)
     assert (code, found["eviction"][0]) == (1, "wrong")
+
+
+def test_a_primary_and_its_replica(start_server: StartServer, doctor: Doctor, ask: Inside) -> None:
+    """Each by what it is; min-replicas by the lease, and by the replicas that there really are."""
+    primary = start_server(
+        args=["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]
+    )
+    least, lag = ("min-replicas-to-write", "min-replicas-max-lag")
+    replica = start_server(args=["--replicaof", primary.host, str(primary.port)])
+    wait_until_blocking(
+        lambda: primary.admin.info("replication").get("slave0", {}).get("state") == "online",
+        within=30,
+    )
+    # To a replica nothing can be written: elections are refused there.
+    code, found = doctor(replica.url)
+    assert (code, found["replication"]) == (1, ("wrong", "this is a replica"))
+    assert (found["rights"][0], found["pub/sub"][0]) == ("ok", "ok")
+    refused = ask("bench", "--timeout", "300ms", url=replica.url)
+    assert (refused.code, refused.err.count("\n")) == (69, 1)
+    assert "read only replica" in refused.err
+
+    code, found = doctor(primary.url)
+    assert (code, found["replication"]) == (0, ("note", "1 replicas, asynchronous"))
+    assert found["min-replicas"] == ("note", f"{least} 0, {lag} 10 s")
+
+    primary.cli("CONFIG", "SET", least, "1")
+    assert doctor(primary.url)[1]["min-replicas"] == ("ok", f"{least} 1, {lag} 10 s")
+    code, found = doctor(primary.url, "--lease", "5s")
+    assert (code, found["min-replicas"][0]) == (1, "wrong"), "ten seconds are more than a renewal"
+    primary.cli("CONFIG", "SET", lag, "1")
+    assert doctor(primary.url, "--lease", "5s")[1]["min-replicas"] == (
+        "ok",
+        f"{least} 1, {lag} 1 s",
+    )
+
+    replica.kill()
+    wait_until_blocking(lambda: refuses(primary), within=30, what="NOREPLICAS")
+    code, found = doctor(primary.url)
+    assert (code, found["min-replicas"][0]) == (1, "wrong"), "it refuses all writes"
+    assert found["rights"][0] == "ok", "which is no matter of rights"
+
+
+def refuses(primary: Server) -> bool:
+    """Whether it has noticed that too few replicas are left."""
+    try:
+        primary.cli("SET", "kit:x", "1", "PX", 1000)
+    except redis.ResponseError as error:
+        return "NOREPLICAS" in str(error)
+    return False
+
+
+def test_what_a_server_keeps(own_server: Server, doctor: Doctor) -> None:
+    """An append-only file, snapshots, or nothing: as it is set now."""
+    told = []
+    for settings in (
+        {},
+        {"save": "3600 1"},
+        {"appendonly": "yes", "appendfsync": "always"},
+        {"appendfsync": "everysec"},
+    ):
+        for name, value in settings.items():
+            own_server.cli("CONFIG", "SET", name, value)
+        code, found = doctor(own_server.url)
+        assert code == 0
+        told.append(found["persistence"])
+    assert told == [
+        ("note", "nothing is kept"),
+        ("note", "no append-only file, snapshots only (save 3600 1)"),
+        ("ok", "append-only file, fsync always"),
+        ("note", "append-only file, fsync everysec"),
+    ]
 
 
 # -- candidates ------------------------------------------------------------------------------
 
 
-async def test_candidates_with_and_without_a_strategy(valkey: Server, tmp_path: Path) -> None:
+def test_candidates_with_and_without_a_strategy(
+    ask: Inside, valkey: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Records by registration; with a strategy the order, the scores and the reasons."""
     (tmp_path / "ours.py").write_text(
         textwrap.dedent(
@@ -229,50 +299,28 @@ async def test_candidates_with_and_without_a_strategy(valkey: Server, tmp_path: 
             """
         )
     )
-    async with Redis.from_url(valkey.url) as client:
-        a = StrategicElector(client, strategy=Fifo(), node_id="a")
-        b = StrategicElector(client, strategy=Fifo(), node_id="b")
-        async with a, b, a.candidate("job", {"load": 0.9}), b.candidate("job", {"load": 0.1}):
-            plain = json.loads(run(valkey.url, "candidates", "job", "--json").stdout)
-            assert [each["node_id"] for each in plain["candidates"]] == ["a", "b"]
-            assert plain["candidates"][0]["metadata"] == {"load": 0.9}
-            assert "rank" not in plain["candidates"][0]
-            arguments = "candidates", "job", "--strategy", "ours:strategy"
-            ranked = run(valkey.url, *arguments, "--json", cwd=tmp_path)
-            found = json.loads(ranked.stdout)["candidates"]
-            assert [(each["node_id"], each["score"]) for each in found] == [
-                ("b", -0.1),
-                ("a", -0.9),
-            ]
-            assert "go by another strategy" in ranked.stderr
-            said = run(valkey.url, *arguments, cwd=tmp_path).stdout.splitlines()
-            assert said[0].startswith("1. b: score -0.1, since ")
-            assert said[2] == "   the best"
-            assert found[1]["reason"] in said[5]
-            stock = run(valkey.url, "candidates", "job", "--strategy", "incumbent.strategy:Fifo")
-            assert stock.stdout.startswith("1. a: ")
-            for wrong in ("ours", "ours:nothing", "nowhere:x", "ours:number"):
-                ended = run(valkey.url, *arguments[:3], wrong, cwd=tmp_path)
-                assert (ended.returncode, ended.stderr.count("\n")) == (64, 1)
-    ended = run(valkey.url, "candidates", "job")
-    assert (ended.returncode, ended.stderr) == (0, "incumbent: nobody stands for 'job'\n")
-
-
-# -- completion ------------------------------------------------------------------------------
-
-
-def test_the_shell_completes_commands(valkey: Server) -> None:
-    """As the help says: by click's own way."""
-    ended = subprocess.run(
-        INCUMBENT,
-        env={
-            **os.environ,
-            "PYTHONPATH": SOURCE,
-            "_INCUMBENT_COMPLETE": "bash_complete",
-            "COMP_WORDS": "incumbent st",
-            "COMP_CWORD": "1",
-        },
-        capture_output=True,
-        text=True,
-    )
-    assert ended.stdout.split() == ["plain,status", "plain,step-down"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    a = StrategicElector(valkey.url, strategy=Fifo(), node_id="a")
+    b = StrategicElector(valkey.url, strategy=Fifo(), node_id="b")
+    with a, b, a.candidate("job", {"load": 0.9}), b.candidate("job", {"load": 0.1}):
+        plain = ask("candidates", "job", "--json").value["candidates"]
+        assert [each["node_id"] for each in plain] == ["a", "b"]
+        assert plain[0]["metadata"] == {"load": 0.9}
+        assert "rank" not in plain[0]
+        arguments = "candidates", "job", "--strategy", "ours:strategy"
+        ranked = ask(*arguments, "--json")
+        found = ranked.value["candidates"]
+        assert [(each["node_id"], each["score"]) for each in found] == [("b", -0.1), ("a", -0.9)]
+        assert "go by another strategy" in ranked.err
+        said = ask(*arguments).out.splitlines()
+        assert said[0].startswith("1. b: score -0.1, since ")
+        assert said[2] == "   the best"
+        assert found[1]["reason"] in said[5]
+        stock = ask("candidates", "job", "--strategy", "incumbent.strategy:Fifo")
+        assert stock.out.startswith("1. a: ")
+        for wrong in ("ours", "ours:nothing", "nowhere:x", "ours:number"):
+            ended = ask(*arguments[:3], wrong)
+            assert (ended.code, ended.err.count("\n")) == (64, 1)
+    ended = ask("candidates", "job")
+    assert (ended.code, ended.err) == (0, "incumbent: nobody stands for 'job'\n")

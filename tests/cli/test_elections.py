@@ -5,38 +5,19 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from contextlib import contextmanager
 
 import pytest
 
+from cli.inside import Inside
 from cli.stage import INCUMBENT, SOURCE, Program, Run, Runs, seat
 from cli.terminal import Terminal
+from incumbent import LeaderOptions
+from incumbent.blocking import GroupElector, Lease
 from kit.servers import Server
 from kit.waiting import wait_until_blocking
 
 NOWHERE = "redis://127.0.0.1:1"
-
-
-class Said:
-    """What a command said, and how it ended."""
-
-    def __init__(self, url: str, *arguments: str) -> None:
-        ended = subprocess.run(
-            [*INCUMBENT, *arguments],
-            env=os.environ | {"PYTHONPATH": SOURCE, "INCUMBENT_URL": url},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=50,
-        )
-        self.code, self.out, self.err = ended.returncode, ended.stdout, ended.stderr
-        assert "Traceback" not in self.err
-
-    @property
-    def value(self) -> Any:
-        """The JSON on stdout."""
-        return json.loads(self.out)
 
 
 class Follower:
@@ -74,10 +55,19 @@ def terminals(valkey: Server) -> Iterator[list[Terminal]]:
         terminal.close()
 
 
-@pytest.fixture
-def ask(valkey: Server) -> Any:
-    """Runs a command to its end."""
-    return lambda *arguments, url=valkey.url: Said(url, *arguments)
+@contextmanager
+def led(server: Server, name: str, *, lease: float = 30.0, seats: int = 1) -> Iterator[Lease]:
+    """A block in which somebody in this process leads `name`, until it is lost."""
+    with (
+        GroupElector(
+            server.url,
+            LeaderOptions(lease_time=lease, on_loss="notify"),
+            seats=seats,
+            leader_id="me",
+        ) as elector,
+        elector.lead(name) as lease_of_it,
+    ):
+        yield lease_of_it
 
 
 def leading(runs: Runs, program: Program, name: str, *options: str, lease: str = "3s") -> Run:
@@ -92,21 +82,21 @@ def leading(runs: Runs, program: Program, name: str, *options: str, lease: str =
 # -- status ----------------------------------------------------------------------------------
 
 
-def test_status_shows_who_leads_and_who_waits(runs: Runs, program: Program, ask: Any) -> None:
+def test_status_shows_who_leads_and_who_waits(runs: Runs, ask: Inside, valkey: Server) -> None:
     """One election by its name, also one in which nobody leads; for people and for programs."""
-    leading(runs, program, "job")
-    runs.start("run", "job", "--wait", "60", "--", "true")
-    shown = wait_until_blocking(
-        lambda: said if "in line" in (said := ask("status", "job", "nope")).out else None,
-        within=30,
-        what="somebody waits",
-    )
-    assert (shown.code, shown.err) == (0, "")
-    first, second, third = shown.out.splitlines()
-    assert first == "job, 1 in line"
-    assert second.startswith("  seat 0: me leads, fence ")
-    assert third == "nope: nobody leads"
-    told = ask("status", "job", "--json").value["elections"]
+    with led(valkey, "job", lease=3.0):
+        runs.start("run", "job", "--wait", "60", "--", "true")
+        shown = wait_until_blocking(
+            lambda: said if "in line" in (said := ask("status", "job", "nope")).out else None,
+            within=30,
+            what="somebody waits",
+        )
+        assert (shown.code, shown.err) == (0, "")
+        first, second, third = shown.out.splitlines()
+        assert first == "job, 1 in line"
+        assert second.startswith("  seat 0: me leads, fence ")
+        assert third == "nope: nobody leads"
+        told = ask("status", "job", "--json").value["elections"]
     assert [(each["name"], each["waiting"]) for each in told] == [("job", 1)]
     (leader,) = told[0]["leaders"]
     assert (leader["leader_id"], leader["seat"], leader["retained"]) == ("me", 0, False)
@@ -114,13 +104,10 @@ def test_status_shows_who_leads_and_who_waits(runs: Runs, program: Program, ask:
     assert leader["since"].endswith("Z")
 
 
-def test_status_finds_all_elections_of_a_prefix(
-    runs: Runs, program: Program, ask: Any, valkey: Server
-) -> None:
+def test_status_finds_all_elections_of_a_prefix(ask: Inside, valkey: Server) -> None:
     """Also groups with high seats, and tenants; what others keep on the server is left out."""
     assert ask("status").err == "no elections under the prefix 'incumbent'\n"
     assert ask("status", "--json").value == {"elections": []}
-    leading(runs, program, "job")
     valkey.cli("SET", "incumbent:{other}:fence", "1", "PX", 60_000)
     valkey.cli("SET", "incumbent:{@acme%3A:reports}:fence", "1", "PX", 60_000)
     valkey.cli(
@@ -134,14 +121,15 @@ def test_status_finds_all_elections_of_a_prefix(
         "[y]:{y}:f",
     ):
         valkey.cli("SET", foreign, "1", "PX", 60_000)
-    found = ask("status", "--json").value["elections"]
+    with led(valkey, "job"):
+        found = ask("status", "--json").value["elections"]
     assert [each["name"] for each in found] == ["@acme%3A:reports", "group", "job", "other"]
     assert [len(each["leaders"]) for each in found] == [0, 1, 1, 0]
     assert found[1]["leaders"][0]["seat"] == 700
     assert ask("status", "--prefix", "[y]", "--json").value["elections"][0]["name"] == "y"
 
 
-def test_what_others_wrote_cannot_move_the_cursor(ask: Any, valkey: Server) -> None:
+def test_what_others_wrote_cannot_move_the_cursor(ask: Inside, valkey: Server) -> None:
     """A leader's name comes from anybody who can write to the server."""
     valkey.cli(
         "HSET", seat("job"), "token", "t", "leader", "a\x1b[2J\nb", "fence", "9", "since", "1"
@@ -158,7 +146,7 @@ def test_what_others_wrote_cannot_move_the_cursor(ask: Any, valkey: Server) -> N
         *[("release", "job", "--yes"), ("status", "job", "--json")],
     ],
 )
-def test_a_server_that_is_not_there(ask: Any, arguments: tuple[str, ...]) -> None:
+def test_a_server_that_is_not_there(ask: Inside, arguments: tuple[str, ...]) -> None:
     """One line, and 69."""
     said = ask(*arguments, "--timeout", "300ms", url=NOWHERE)
     assert (said.code, said.out) == (69, "")
@@ -182,14 +170,14 @@ def test_a_server_that_is_not_there(ask: Any, arguments: tuple[str, ...]) -> Non
         (("watch", "--what"), 2, "No such option"),
     ],
 )
-def test_a_mistake(ask: Any, arguments: tuple[str, ...], code: int, why: str) -> None:
+def test_a_mistake(ask: Inside, arguments: tuple[str, ...], code: int, why: str) -> None:
     """It is said in words."""
     said = ask(*arguments)
     assert (said.code, said.out) == (code, "")
     assert why in said.err
 
 
-def test_a_frozen_server_is_given_up(ask: Any, own_server: Server) -> None:
+def test_a_frozen_server_is_given_up(ask: Inside, own_server: Server) -> None:
     """P9: after the timeout, also where all keys are looked through."""
     own_server.pause()
     try:
@@ -202,14 +190,13 @@ def test_a_frozen_server_is_given_up(ask: Any, own_server: Server) -> None:
 # -- watch -----------------------------------------------------------------------------------
 
 
-def test_watch_tells_each_change_in_a_line(runs: Runs, program: Program, valkey: Server) -> None:
+def test_watch_tells_each_change_in_a_line(runs: Runs, valkey: Server) -> None:
     """First what is now; then who comes and who goes. SIGTERM ends it with 143."""
     follower = Follower(valkey.url, "job")
     runs.keep(follower)
     assert follower.line().endswith("Z job: nobody leads")
-    run = leading(runs, program, "job")
-    assert " job: seat 0: me leads, fence " in follower.line()
-    run.signal(signal.SIGTERM)
+    with led(valkey, "job"):
+        assert " job: seat 0: me leads, fence " in follower.line()
     assert follower.line().endswith(" job: seat 0: free")
     follower.process.send_signal(signal.SIGTERM)
     assert follower.process.wait(20) == 143
@@ -217,40 +204,38 @@ def test_watch_tells_each_change_in_a_line(runs: Runs, program: Program, valkey:
     assert follower.process.stderr.read() == ""
 
 
-def test_watch_follows_elections_that_are_new(runs: Runs, program: Program, valkey: Server) -> None:
+def test_watch_follows_elections_that_are_new(runs: Runs, valkey: Server) -> None:
     """Without a name: all there are, and those that come; one line of JSON for each change."""
     follower = Follower(valkey.url, "--json")
     runs.keep(follower)
-    leading(runs, program, "job")
-    told = json.loads(follower.line())
+    with led(valkey, "job"):
+        told = json.loads(follower.line())
     assert (told["name"], told["leaders"][0]["leader_id"]) == ("job", "me")
     assert told["at"].endswith("Z")
 
 
-def test_nobody_reads_any_more(runs: Runs, program: Program, valkey: Server) -> None:
+def test_nobody_reads_any_more(runs: Runs, valkey: Server) -> None:
     """`incumbent watch | head -1` ends without a traceback."""
     follower = Follower(valkey.url, "job")
     runs.keep(follower)
     follower.line()
     assert follower.process.stdout is not None
     follower.process.stdout.close()
-    leading(runs, program, "job")
-    assert follower.process.wait(20) == 1
+    with led(valkey, "job"):
+        assert follower.process.wait(30) == 1
     assert follower.process.stderr is not None
     assert follower.process.stderr.read() == ""
     follower.process.stderr.close()
 
 
-def test_watch_on_a_terminal_is_a_table(
-    runs: Runs, program: Program, valkey: Server, terminals: list[Terminal]
-) -> None:
+def test_watch_on_a_terminal_is_a_table(valkey: Server, terminals: list[Terminal]) -> None:
     """It is drawn anew with each change; Ctrl-C ends it, and shows the cursor again."""
     terminal = Terminal(valkey.url, "watch", "job")
     terminals.append(terminal)
     terminal.wait_for("nobody")
     assert all(word in terminal.text for word in ("election", "seat", "leader", "in line"))
-    leading(runs, program, "job")
-    terminal.wait_for("me ")
+    with led(valkey, "job"):
+        terminal.wait_for("me ")
     terminal.type("\x03")
     assert terminal.ends() == 130
     assert "Traceback" not in terminal.text
@@ -270,7 +255,7 @@ def test_sigterm_leaves_the_terminal_in_order(valkey: Server, terminals: list[Te
 # -- step-down and release -------------------------------------------------------------------
 
 
-def test_who_leads_is_asked_to_step_down(runs: Runs, program: Program, ask: Any) -> None:
+def test_who_leads_is_asked_to_step_down(runs: Runs, program: Program, ask: Inside) -> None:
     """It hands over with its next renewal; when nobody is there, that is told, with 1."""
     run = leading(runs, program, "job")
     assert ask("step-down", "job", "--seat", "1").code == 1
@@ -283,7 +268,7 @@ def test_who_leads_is_asked_to_step_down(runs: Runs, program: Program, ask: Any)
 
 
 def test_a_seat_is_taken_from_who_does_not_listen(
-    runs: Runs, program: Program, ask: Any, valkey: Server
+    runs: Runs, program: Program, ask: Inside, valkey: Server
 ) -> None:
     """P1: the holder is stopped, and only then the next one leads, with a greater fence."""
     run = leading(runs, program, "job", lease="2s")
@@ -303,80 +288,53 @@ def test_a_seat_is_taken_from_who_does_not_listen(
     assert (said.code, said.value) == (1, {"name": "job", "released": None})
 
 
-def test_several_held_seats_need_a_number(runs: Runs, tmp_path: Path, ask: Any) -> None:
+def test_several_held_seats_need_a_number(ask: Inside, valkey: Server) -> None:
     """Nobody is taken a seat from by guess."""
-    for name in "ab":
-        leading(runs, Program(tmp_path, name), "job", "--seats", "2", lease="30s")
-    said = ask("release", "job", "--yes")
-    assert (said.code, said.err) == (
-        64,
-        "incumbent: seats 0, 1 of 'job' are held: say which one by --seat\n",
-    )
-    assert ask("release", "job", "--seat", "1", "--yes", "--json").value["released"]["seat"] == 1
-    assert ask("release", "job", "--yes", "--json").value["released"]["seat"] == 0
+    with led(valkey, "job", seats=2), led(valkey, "job", seats=2):
+        said = ask("release", "job", "--yes")
+        assert (said.code, said.err) == (
+            64,
+            "incumbent: seats 0, 1 of 'job' are held: say which one by --seat\n",
+        )
+        taken = ask("release", "job", "--seat", "1", "--yes", "--json").value["released"]
+        assert taken["seat"] == 1
+        assert ask("release", "job", "--yes", "--json").value["released"]["seat"] == 0
 
 
-def test_without_a_terminal_nobody_can_be_asked(
-    runs: Runs, program: Program, ask: Any, valkey: Server
-) -> None:
+def test_without_a_terminal_nobody_can_be_asked(ask: Inside, valkey: Server) -> None:
     """A script has to say that it means it; nothing is done without."""
-    leading(runs, program, "job")
-    said = ask("release", "job")
+    with led(valkey, "job") as lease:
+        said = ask("release", "job")
+        assert lease.held
     assert said.code == 64
     assert "say --yes if you mean it" in said.err
-    assert valkey.cli("HGET", seat("job"), "token") != "retained"
 
 
-@pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("\n", 1), ("\x03", 130), ("y\n", 0)])
+@pytest.mark.parametrize(("answer", "code"), [("\n", 1), ("\x03", 130), ("y\n", 0)])
 def test_the_operator_is_asked(
-    runs: Runs, program: Program, terminals: list[Terminal], *, answer: str, code: int
+    valkey: Server, terminals: list[Terminal], *, answer: str, code: int
 ) -> None:
     """Who it is, is shown first; only a yes does it."""
-    valkey = runs.server
-    leading(runs, program, "job", lease="30s")
-    terminal = Terminal(valkey.url, "release", "job")
-    terminals.append(terminal)
-    shown = terminal.wait_for("[y/N]")
-    assert "job, seat 0: me leads, fence " in shown
-    terminal.type(answer)
-    assert terminal.ends() == code
-    assert (valkey.cli("HGET", seat("job"), "token") == "retained") == (code == 0)
+    with led(valkey, "job"):
+        terminal = Terminal(valkey.url, "release", "job")
+        terminals.append(terminal)
+        shown = terminal.wait_for("[y/N]")
+        assert "job, seat 0: me leads, fence " in shown
+        terminal.type(answer)
+        assert terminal.ends() == code
+        assert (valkey.cli("HGET", seat("job"), "token") == "retained") == (code == 0)
 
 
 def test_another_term_than_the_one_that_was_shown_is_left_alone(
-    runs: Runs, program: Program, valkey: Server, terminals: list[Terminal]
+    valkey: Server, terminals: list[Terminal]
 ) -> None:
     """While the operator thought about it, the seat has changed hands."""
-    run = leading(runs, program, "job", lease="30s")
-    terminal = Terminal(valkey.url, "release", "job")
-    terminals.append(terminal)
-    terminal.wait_for("[y/N]")
-    run.signal(signal.SIGTERM)
-    run.ends()
-    leading(runs, program, "job", lease="30s")
-    terminal.type("y\n")
-    assert terminal.ends() == 1
-    assert "nothing done" in terminal.text
-    assert valkey.cli("HGET", seat("job"), "token") != "retained"
-
-
-# -- the crontab -----------------------------------------------------------------------------
-
-
-def test_ten_shells_run_the_same_crontab_line(runs: Runs, program: Program, valkey: Server) -> None:
-    """Within a second of each other: one of them runs it, the others say why they did not."""
-    line = f"{' '.join(INCUMBENT)} run nightly --once-per 366d -- sh -c 'echo ran >>{program.log}'"
-    shells = [
-        subprocess.Popen(
-            ["sh", "-c", line],
-            env=os.environ | {"PYTHONPATH": SOURCE, "INCUMBENT_URL": valkey.url},
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(10)
-    ]
-    said = [shell.communicate(timeout=50)[1] for shell in shells]
-    assert [shell.returncode for shell in shells] == [0] * 10
-    assert program.lines == ["ran"]
-    assert sum("not run: " in each for each in said) == 9
+    with led(valkey, "job"):
+        terminal = Terminal(valkey.url, "release", "job")
+        terminals.append(terminal)
+        terminal.wait_for("[y/N]")
+    with led(valkey, "job"):
+        terminal.type("y\n")
+        assert terminal.ends() == 1
+        assert "nothing done" in terminal.text
+        assert valkey.cli("HGET", seat("job"), "token") != "retained"

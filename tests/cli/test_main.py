@@ -1,12 +1,19 @@
 """The command `incumbent`: what is missing, mistakes, help, and that the core needs none of it."""
 
+import json
+import os
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from cli.stage import INCUMBENT, SOURCE
 from incumbent.cli import main
 from incumbent.cli.demo import performance
+from kit.servers import Server
 
 BLOCKED = """
 import sys
@@ -19,7 +26,7 @@ main()
 HELP = (
     *(["--help"], ["demo", "-h"], ["run", "-h"], ["campaign", "-h"], ["status", "-h"]),
     *(["watch", "-h"], ["candidates", "-h"], ["step-down", "-h"], ["release", "-h"]),
-    ["doctor", "-h"],
+    *(["doctor", "-h"], ["bench", "-h"]),
 )
 
 
@@ -82,10 +89,17 @@ def test_help(run: Run) -> None:
     for code, out, _ in pages:
         assert code == 0
         assert max(map(len, out.splitlines())) <= 80
+        assert "\\b" not in out, "what keeps lines as they are is no text"
     assert all(f"  {name} " in pages[0][1] for name in ("campaign", "demo", "run"))
     assert "Exit code 0" in pages[1][1]
     assert "crontab of several hosts NEEDS --once-per" in pages[2][1]
-    assert all(" 69 " in page[1] for page in pages[2:])
+    assert all("\nExit codes:\n" in inset(page[1]) for page in pages[2:])
+    assert all("\n  69 " in inset(page[1]) for page in pages[2:]), "a line for each"
+
+
+def inset(page: str) -> str:
+    """A page without the two blanks that begin its text."""
+    return page.replace("\n  ", "\n")
 
 
 def test_version(run: Run) -> None:
@@ -138,3 +152,50 @@ def test_ctrl_c_wherever_it_comes(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert run("demo")[0] == 130
     monkeypatch.setattr("incumbent.cli.group.run", lambda: interrupted(None))
     assert run()[0] == 130
+
+
+SHELL = shlex.join(INCUMBENT)
+Shell = Callable[[str], "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def shell(valkey: Server) -> Shell:
+    """Runs a line of a shell in which ``incumbent`` finds a server that knows ``größe``."""
+    valkey.cli("SET", "incumbent:{größe}:fence", "1", "PX", 60_000)
+
+    def run_line(line: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            ["bash", "-c", f'incumbent() {{ {SHELL} "$@"; }}; {line}'],
+            env={**os.environ, "PYTHONPATH": SOURCE, "INCUMBENT_URL": valkey.url},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=50,
+        )
+
+    return run_line
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")
+def test_a_full_disk(shell: Shell) -> None:
+    """A sentence and 74, be it noticed at once or only at the end."""
+    ended = shell("for now in '' 1; do PYTHONUNBUFFERED=$now incumbent status >/dev/full; done")
+    assert (ended.returncode, ended.stderr) == (74, "incumbent: No space left on device\n" * 2)
+
+
+def test_a_reader_that_goes_away(
+    shell: Shell,
+) -> None:
+    """It ends without a word."""
+    ended = shell("{ sleep 0.1; incumbent status --json; echo $? >&2; } | true")
+    assert ended.stderr in {"0\n", "1\n"}
+
+
+def test_a_terminal_without_the_letters(
+    shell: Shell,
+) -> None:
+    """Names are spelled out; JSON is JSON in any encoding."""
+    ended = shell("export PYTHONIOENCODING=ascii; incumbent status; incumbent status --json")
+    text, value = ended.stdout.splitlines()
+    assert (ended.stderr, text) == ("", r"gr\xf6\xdfe: nobody leads")
+    assert json.loads(value)["elections"][0]["name"] == "größe"

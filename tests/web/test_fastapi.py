@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import httpx
 import pytest
 from fastapi import APIRouter, Depends, FastAPI
-from starlette.applications import Starlette
 
 from incumbent import IncumbentError, LeaderElector
+from incumbent.asgi.lifespan import services_of
 from incumbent.fastapi import (
     Leadership,
     LeadershipDep,
@@ -23,7 +23,6 @@ from incumbent.fastapi import (
     require_leader,
     status_router,
 )
-from incumbent.fastapi.lifespan import services_of
 from kit.fixtures import MakeClient
 from kit.servers import Server
 from kit.waiting import wait_until
@@ -81,6 +80,24 @@ async def test_start_up_does_not_wait_for_victory(
         async with running(app):
             await lease.release()
             await work.began.wait()
+
+
+async def test_start_up_does_not_wait_for_the_server(
+    own_server: Server, make_client: MakeClient
+) -> None:
+    """It is down: requests are served, and when it is back the application leads."""
+    own_server.kill()
+    work = Work()
+    async with LeaderElector(make_client(own_server), quick(request_timeout=0.2)) as elector:
+        app = FastAPI(lifespan=leadership(elector, "one", work))
+        app.include_router(status_router(elector))
+        async with running(app) as client:
+            page = (await client.get("/leadership")).json()
+            assert page["elections"][0]["reachable"] is False
+            assert not work.began.is_set()
+            own_server.start()
+            await asyncio.wait_for(work.began.wait(), 50)
+    assert work.cleaned == 1
 
 
 async def test_shutdown_ends_within_its_deadline(
@@ -202,14 +219,6 @@ async def test_several_services_also_on_routers(elector: LeaderElector) -> None:
             await work.began.wait()
         assert sorted(services_of(app)) == ["one", "three", "two"]
     assert [work.cleaned for work in (first, second, third)] == [1, 1, 1]
-
-
-async def test_it_works_with_starlette(elector: LeaderElector) -> None:
-    """Nothing of the lifespan needs FastAPI."""
-    work = Work()
-    async with running(Starlette(lifespan=leadership(elector, "one", work))):
-        await work.began.wait()
-    assert work.cleaned == 1
 
 
 async def test_views_ask_who_leads(elector: LeaderElector, other: LeaderElector) -> None:

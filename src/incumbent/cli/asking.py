@@ -74,11 +74,15 @@ class Asker:
         return await elector.state(rest)
 
     async def names(self) -> list[str]:
-        """The elections that there are."""
-        found = await survey.elections(
-            survey.impatient(self.client), self.where.prefix, self.where.timeout
-        )
-        return [name for name in found if self._usable(name)]
+        """The elections that there are, in order."""
+        return sorted([name async for name in self.names_one_by_one()])
+
+    async def names_one_by_one(self) -> AsyncGenerator[str]:
+        """The same, as they are found."""
+        client, prefix = survey.impatient(self.client), self.where.prefix
+        async for name in survey.elections(client, prefix, self.where.timeout):
+            if self._usable(name):
+                yield name
 
     def _usable(self, name: str) -> bool:
         try:
@@ -97,7 +101,7 @@ async def asking(where: Where) -> AsyncGenerator[Asker]:
         UnavailableError: the server cannot be reached, or does not answer as it should.
         MistakeError: what was asked for is not usable.
     """
-    async with _client(where) as client:
+    async with reaching(where) as client:
         elector = GroupElector(client, where.options, seats=SEATS, prefix=where.prefix, hooks=())
         async with elector:
             yield Asker(elector, where, client)
@@ -109,7 +113,7 @@ async def asking_candidates(
 ) -> AsyncGenerator[StrategicElector]:
     """An elector that sees who stands."""
     async with (
-        _client(where) as client,
+        reaching(where) as client,
         StrategicElector(
             client, where.options, strategy=strategy, prefix=where.prefix, hooks=hooks
         ) as elector,
@@ -118,7 +122,13 @@ async def asking_candidates(
 
 
 @asynccontextmanager
-async def _client(where: Where) -> AsyncGenerator[Client]:
+async def reaching(where: Where) -> AsyncGenerator[Client]:
+    """A client of the server, for the length of a block; what it asks is the block's affair.
+
+    Raises:
+        UnavailableError: the server cannot be reached, or does not answer as it should.
+        MistakeError: what was asked for is not usable.
+    """
     client = connect(where.url)
     try:
         yield client

@@ -12,6 +12,9 @@ EX_USAGE: Final = 64
 EX_UNAVAILABLE: Final = 69
 """What the command needs is not there."""
 
+EX_IO: Final = 74
+"""The system refuses something: to write what should be shown, for instance."""
+
 EX_LOST: Final = 75
 """The leadership was lost while the command ran: EX_TEMPFAIL, another time it may succeed."""
 

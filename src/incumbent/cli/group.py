@@ -4,8 +4,11 @@ A command is a module, or a package, of this room and is added here. What is hea
 it runs, so that ``incumbent --help`` stays quick.
 """
 
+from typing import Final
+
 import click
 
+from incumbent.cli.bench.command import bench
 from incumbent.cli.demo.command import demo
 from incumbent.cli.doctor.command import doctor
 from incumbent.cli.elections.commands import candidates, release, status, step_down, watch
@@ -18,7 +21,8 @@ from incumbent.cli.run.commands import campaign, run_once
 def incumbent() -> None:
     r"""Leader election for services that share a Redis or Valkey server.
 
-    Completion of commands and options, in the file that your shell reads at its start:
+    Completion of commands, options and names of elections, in the file that your shell reads at its
+    start:
 
     \b
     bash  eval "$(_INCUMBENT_COMPLETE=bash_source incumbent)"
@@ -27,15 +31,29 @@ def incumbent() -> None:
     """
 
 
-incumbent.add_command(run_once)
-incumbent.add_command(campaign)
-incumbent.add_command(status)
-incumbent.add_command(watch)
-incumbent.add_command(candidates)
-incumbent.add_command(step_down)
-incumbent.add_command(release)
-incumbent.add_command(doctor)
-incumbent.add_command(demo)
+COMMANDS: Final[tuple[click.Command, ...]] = (
+    run_once,
+    campaign,
+    status,
+    watch,
+    candidates,
+    step_down,
+    release,
+    doctor,
+    bench,
+    demo,
+)
+
+
+def _complete() -> None:
+    for command in COMMANDS:
+        incumbent.add_command(command)
+    for page in (incumbent, *COMMANDS):
+        # What tells click to leave a paragraph as it is; the sources have it in letters.
+        page.help = (page.help or "").replace(r"\b", "\b")
+
+
+_complete()
 
 
 def run() -> int:

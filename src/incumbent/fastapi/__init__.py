@@ -12,18 +12,18 @@
     app.include_router(status_router(elector))
 
 Start-up never waits for victory, and nothing that happens in an election ends the application.
-Applications of Starlette and Litestar take `leading` in a lifespan of their own.
+Applications of Starlette and Litestar find the same in `incumbent.asgi`, which needs no FastAPI.
 """
 
+from incumbent.asgi.leaders import Leadership
+from incumbent.asgi.lifespan import leadership, leading
+from incumbent.asgi.service import Service
 from incumbent.fastapi.dependencies import (
-    Leadership,
     LeadershipDep,
     RequireLeader,
     leadership_of,
     require_leader,
 )
-from incumbent.fastapi.lifespan import leadership, leading
-from incumbent.fastapi.service import Service
 from incumbent.fastapi.status import status_router
 
 __all__ = [

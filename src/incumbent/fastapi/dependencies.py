@@ -9,52 +9,16 @@ try:
 except ImportError as _error:
     raise ImportError(
         "incumbent.fastapi needs FastAPI: pip install 'incumbent[fastapi]'"
+        " (without it there is incumbent.asgi)"
     ) from _error
 from starlette.requests import HTTPConnection
 
-from incumbent import IncumbentError, LeaderInfo, LeaderState
-from incumbent.fastapi.lifespan import services_of
-from incumbent.fastapi.service import AnyElector, Service
+from incumbent import LeaderInfo
+from incumbent.asgi.leaders import Leadership, leadership_in
 
 LEADER_HEADER: Final = "X-Leader"
 SHORTEST_WAIT: Final = 1
 """Seconds of the least `Retry-After`."""
-
-
-class Leadership:
-    """One election, as a view sees it."""
-
-    __slots__ = ("_service",)
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    @property
-    def name(self) -> str:
-        """The election."""
-        return self._service.name
-
-    @property
-    def elector(self) -> AnyElector:
-        """Who stands in it."""
-        return self._service.elector
-
-    @property
-    def leading(self) -> bool:
-        """Whether this process leads now. Local: no round trip."""
-        return self._service.leading
-
-    async def state(self) -> LeaderState:
-        """Who leads, by one round trip."""
-        return await self._service.state()
-
-    async def leader(self) -> LeaderInfo | None:
-        """The leader (of the lowest seat that is taken), by one round trip; None if there is none.
-
-        Its `leader_id` is what its elector was given as ``leader_id=``: an address, say.
-        """
-        leaders = [each for each in (await self.state()).leaders if not each.retained]
-        return leaders[0] if leaders else None
 
 
 def leadership_of(name: str | None = None) -> Callable[[HTTPConnection], Leadership]:
@@ -66,7 +30,7 @@ def leadership_of(name: str | None = None) -> Callable[[HTTPConnection], Leaders
     """
 
     def find(connection: HTTPConnection) -> Leadership:
-        return Leadership(_service(connection, name))
+        return leadership_in(connection.app, name)
 
     return find
 
@@ -92,7 +56,7 @@ class RequireLeader:
 
     async def __call__(self, connection: HTTPConnection) -> None:
         """Pass, or raise the 503."""
-        leadership = Leadership(_service(connection, self._name))
+        leadership = leadership_in(connection.app, self._name)
         if leadership.leading:
             return
         try:
@@ -114,16 +78,3 @@ require_leader: Final = RequireLeader()
 
 def _wait(leader: LeaderInfo | None) -> int:
     return SHORTEST_WAIT if leader is None else max(SHORTEST_WAIT, math.ceil(leader.remaining))
-
-
-def _service(connection: HTTPConnection, name: str | None) -> Service:
-    services = services_of(connection.app)
-    if name is not None and name in services:
-        return services[name]
-    if name is None and len(services) == 1:
-        return next(iter(services.values()))
-    if name is not None:
-        raise IncumbentError(f"this application serves no election {name!r}")
-    if services:
-        raise IncumbentError("this application serves several elections: name one")
-    raise IncumbentError("this application serves no election: see leadership() and leading()")

@@ -4,17 +4,12 @@ Readiness never depends on who leads: a roll-out that waits for each new replica
 wait for ever.
 """
 
-import asyncio
-from typing import Any, Final
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from incumbent import LeaderState
-from incumbent.fastapi.lifespan import services_of
-from incumbent.fastapi.service import AnyElector
-
-LOOK_WITHIN: Final = 2.0
-"""Seconds that the server has to answer."""
+from incumbent.asgi.pages import reachable, status
+from incumbent.asgi.service import AnyElector
 
 
 def status_router(
@@ -32,20 +27,13 @@ def status_router(
     router = APIRouter()
 
     async def show(request: Request) -> dict[str, Any]:
-        services = services_of(request.app)
-        electors = dict.fromkeys(names, elector)
-        electors |= {name: service.elector for name, service in services.items()}
-        shown = await asyncio.gather(*(_election(each, name) for name, each in electors.items()))
-        for election in shown:
-            if (service := services.get(election["name"])) is not None:
-                election["service"] = service.facts()
-        return {"leader_id": elector.leader_id, "elections": shown}
+        return await status(elector, *names, app=request.app)
 
     async def ready(response: Response) -> dict[str, bool]:
-        reachable = await _state(elector, "readiness") is not None
-        if not reachable:
+        is_reachable = await reachable(elector)
+        if not is_reachable:
             response.status_code = 503
-        return {"ready": reachable}
+        return {"ready": is_reachable}
 
     router.add_api_route(path, show, methods=["GET"], summary="Who leads", tags=["leadership"])
     if ready_path is not None:
@@ -53,33 +41,3 @@ def status_router(
             ready_path, ready, methods=["GET"], summary="Is Redis in reach", tags=["leadership"]
         )
     return router
-
-
-async def _election(elector: AnyElector, name: str) -> dict[str, Any]:
-    state = await _state(elector, name)
-    return {
-        "name": name,
-        "leading": elector.is_leading(name),
-        "reachable": state is not None,
-        "waiting": None if state is None else state.waiting,
-        "leaders": [
-            {
-                "leader_id": leader.leader_id,
-                "seat": leader.seat,
-                "fence": leader.fence,
-                "since": leader.since.isoformat(),
-                "remaining": leader.remaining,
-                "retained": leader.retained,
-            }
-            for leader in (() if state is None else state.leaders)
-        ],
-    }
-
-
-async def _state(elector: AnyElector, name: str) -> LeaderState | None:
-    """None when the server does not answer, or says no: its words may hold addresses."""
-    try:
-        async with asyncio.timeout(LOOK_WITHIN):
-            return await elector.state(name)
-    except Exception:  # noqa: BLE001 - whatever it is, the page is shown
-        return None

@@ -162,15 +162,26 @@ def _persistence(facts: Facts) -> Iterator[Finding]:
         if info.get(name, "ok") != "ok":
             means = "the server may refuse writes (MISCONF): nobody is elected then"
             yield Finding("persistence", "wrong", f"{name}: {info[name]}", means, "look at its log")
-    if info["aof_enabled"]:
-        yield Finding("persistence", "ok", "append-only file")
+    sync, save = facts.config.get("appendfsync"), facts.config.get("save", "")
+    if not info["aof_enabled"]:
+        kept = f"no append-only file, snapshots only (save {save})" if save else "nothing is kept"
+        yield Finding(
+            "persistence",
+            "note",
+            kept if facts.config else "no append-only file",
+            "a restart forgets leases: two may lead until the next renewal; fences still grow",
+            "set appendonly yes (and appendfsync always), or keep it down for a lease time",
+        )
+    elif sync in {None, "always"}:
+        yield Finding("persistence", "ok", f"append-only file{f', fsync {sync}' if sync else ''}")
     else:
         yield Finding(
             "persistence",
             "note",
-            "no append-only file",
-            "a restart forgets leases: two may lead until the next renewal; fences still grow",
-            "set appendonly yes (and appendfsync always), or keep it down for a lease time",
+            f"append-only file, fsync {sync}",
+            "a machine that loses power forgets the last writes: two may lead until the next"
+            " renewal; fences still grow",
+            "set appendfsync always, or keep the server down for a lease time after a power cut",
         )
 
 

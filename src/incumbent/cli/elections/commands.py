@@ -5,6 +5,7 @@ from typing import Any, Final
 import click
 
 from incumbent.cli.asking import Where
+from incumbent.cli.completion import elections
 from incumbent.cli.parameters import asks, json_option
 
 NOTHING_DONE: Final = 1
@@ -18,7 +19,7 @@ seat_option: Final = click.option(
 @click.command(options_metavar="[OPTIONS]")
 @asks
 @json_option
-@click.argument("names", metavar="[NAME...]", nargs=-1)
+@click.argument("names", metavar="[NAME...]", nargs=-1, shell_complete=elections)
 def status(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
     r"""Show who leads NAME, and how many stand in line; or all elections.
 
@@ -49,11 +50,8 @@ def status(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
 @click.command(options_metavar="[OPTIONS]")
 @asks
 @json_option
-@click.argument("names", metavar="[NAME...]", nargs=-1)
-@click.pass_context
-def watch(
-    context: click.Context, /, *, names: tuple[str, ...], as_json: bool, **where: Any
-) -> None:
+@click.argument("names", metavar="[NAME...]", nargs=-1, shell_complete=elections)
+def watch(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
     r"""Follow who leads NAME, or all elections, until Ctrl-C.
 
     \b
@@ -76,7 +74,7 @@ def watch(
     """
     from incumbent.cli.elections import following
 
-    context.exit(following.watch(Where(**where), names, as_json=as_json))
+    following.watch(Where(**where), names, as_json=as_json)
 
 
 @click.command(options_metavar="[OPTIONS]")
@@ -88,7 +86,7 @@ def watch(
     help="Also whom this strategy would choose, the scores and the reasons: an object, a function,"
     " or a class that needs no arguments.",
 )
-@click.argument("name")
+@click.argument("name", shell_complete=elections)
 def candidates(*, name: str, strategy: str | None, as_json: bool, **where: Any) -> None:
     r"""Show who stands for NAME, where the best one leads.
 
@@ -116,7 +114,7 @@ def candidates(*, name: str, strategy: str | None, as_json: bool, **where: Any) 
 @asks
 @json_option
 @seat_option
-@click.argument("name")
+@click.argument("name", shell_complete=elections)
 @click.pass_context
 def step_down(
     context: click.Context, /, *, name: str, seat: int | None, as_json: bool, **where: Any
@@ -148,7 +146,7 @@ def step_down(
 @json_option
 @seat_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.argument("name")
+@click.argument("name", shell_complete=elections)
 @click.pass_context
 def release(
     context: click.Context,

@@ -1,10 +1,9 @@
 """What `watch` does: elections are followed, each by a task, and what changes is shown."""
 
 import asyncio
-import signal
 import sys
 from collections.abc import Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,7 +11,7 @@ from incumbent import LeaderState
 from incumbent.cli.asking import Asker, Where, ask, asking
 from incumbent.cli.elections.screens import Screen, open_screen
 from incumbent.cli.elections.words import as_json, change_lines, clock_time, state_value
-from incumbent.cli.endings import SIGNALLED
+from incumbent.cli.terminating import until_terminated
 
 NEW_ONES: Final = 10.0
 """Seconds between two looks for elections that are new."""
@@ -36,39 +35,20 @@ class PlainScreen:
             print(f"{now} {line}", flush=True)
 
 
-def watch(where: Where, names: Sequence[str], *, as_json: bool) -> int:
-    """Show some elections, or all, until a signal ends it. Returns the exit code."""
+def watch(where: Where, names: Sequence[str], *, as_json: bool) -> None:
+    """Show some elections, or all, until a signal ends it."""
 
-    async def question(where: Where) -> int:
+    async def question(where: Where) -> None:
         async with asking(where) as asker:
-            return await _until_terminated(asker, names, screen)
+            # So that the terminal is left as it was.
+            await until_terminated(_follow_all(asker, names, screen))
 
     if as_json or not sys.stdout.isatty():
         screen: Screen = JsonScreen() if as_json else PlainScreen()
-        return ask(where, question)
+        ask(where, question)
+        return
     with open_screen() as screen:
-        return ask(where, question)
-
-
-async def _until_terminated(asker: Asker, names: Sequence[str], screen: Screen) -> int:
-    # So that the terminal is left as it was. Ctrl-C is the loop's own affair.
-    following = asyncio.ensure_future(_follow_all(asker, names, screen))
-    terminated: list[int] = []
-
-    def end() -> None:
-        terminated.append(signal.SIGTERM)
-        following.cancel()
-
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
-    try:
-        await following
-    except asyncio.CancelledError:
-        if not terminated:
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
-            raise
-    return SIGNALLED + signal.SIGTERM
+        ask(where, question)
 
 
 async def _follow_all(asker: Asker, names: Sequence[str], screen: Screen) -> None:

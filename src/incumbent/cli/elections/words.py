@@ -9,8 +9,8 @@ from incumbent import LeaderInfo, LeaderState
 
 
 def as_json(value: Any) -> str:
-    """One line of JSON."""
-    return json.dumps(value, ensure_ascii=False, default=_time)
+    """One line of JSON, in ASCII: whatever the encoding of the pipe, programs can read it."""
+    return json.dumps(value, default=_time)
 
 
 def leader_value(leader: LeaderInfo) -> dict[str, Any]:

@@ -76,8 +76,18 @@ def shared(function: F) -> F:
     type=PERIOD,
     metavar="PERIOD",
     help="Run at most once per period on all hosts together, by the server's clock: a duration"
-    " ('1d', counted from 1970 in UTC), or a cron expression ('0 3 * * *', in UTC; needs the"
-    " extra 'cron').",
+    " ('1d', counted from 1970 in UTC), or a cron expression ('0 3 * * *', in UTC unless --tz"
+    " says otherwise; needs the extra 'cron').",
+)
+@click.option(
+    "--tz",
+    metavar="ZONE",
+    help="The time zone of the cron expression, as 'Europe/Berlin'.",
+)
+@click.option(
+    "--retry-failed",
+    is_flag=True,
+    help="A CMD that failed (any exit code but 0) leaves the period open for the next to try.",
 )
 @click.option(
     "--skip-exit-code",
@@ -92,8 +102,11 @@ def shared(function: F) -> F:
 def run_once(
     context: click.Context,
     /,
+    *,
     wait: float,
     once_per: OncePer | None,
+    tz: str | None,
+    retry_failed: bool,
     skip_exit_code: int,
     **arguments: Any,
 ) -> None:
@@ -105,7 +118,7 @@ def run_once(
 
     A line in the crontab of several hosts NEEDS --once-per: a CMD that is done in a second has
     given its seat back when the clock of the next host comes to that minute, which would run it
-    again.
+    again. A run counts from its start, also if its host dies.
 
     CMD sees INCUMBENT_ELECTION, INCUMBENT_FENCE, INCUMBENT_SEAT and INCUMBENT_LEADER_ID, and runs
     in a process group of its own, to which signals are forwarded. When the leadership is lost the
@@ -126,6 +139,7 @@ def run_once(
     from incumbent.cli.run import performance
 
     wait_time = None if math.isinf(wait) else wait
+    once_per = _period(once_per, tz, retry_failed=retry_failed)
     options = _options(arguments, once_per=once_per).changed(wait_time=wait_time)
     task = performance.Task(options=options, **arguments)
     context.exit(performance.run(task, skip_exit_code=skip_exit_code))
@@ -160,6 +174,20 @@ def campaign(context: click.Context, /, **arguments: Any) -> None:
 
     options = _options(arguments, restart=True)
     context.exit(performance.campaign(performance.Task(options=options, **arguments)))
+
+
+def _period(every: OncePer | None, tz: str | None, *, retry_failed: bool) -> OncePer | None:
+    """What the three options say together."""
+    if every is None:
+        if tz is not None or retry_failed:
+            raise click.UsageError(
+                f"{'--tz' if tz is not None else '--retry-failed'} needs --once-per"
+            )
+        return None
+    try:
+        return OncePer(every.every, tz=tz, retry_failed=retry_failed)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--tz'") from None
 
 
 def _options(arguments: dict[str, Any], **more: Any) -> LeaderOptions:

@@ -37,6 +37,13 @@ from incumbent.events import Event, Hook
 from incumbent.stores.redis import Client, ServerError
 
 
+class FailedError(Exception):
+    """The program said that it has failed, in an election where that is to be known."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """What is asked for."""
@@ -93,7 +100,7 @@ def campaign(task: Task) -> int:
 async def _once(task: Task, url: str, skip_exit_code: int, *, terminal: bool) -> int:
     duty = Duty(task.command, grace=task.options.stop_grace, terminal=terminal)
     async with _electing(task, url, duty, terms=False) as elector:
-        attempt = asyncio.ensure_future(_attempt(elector, task.name, duty))
+        attempt = asyncio.ensure_future(_attempt(elector, task, duty))
         signals = Signals(duty, attempt)
         with signals.taken():
             try:
@@ -110,6 +117,8 @@ async def _once(task: Task, url: str, skip_exit_code: int, *, terminal: bool) ->
             return skip_exit_code
         case LeadershipLost():
             return EX_LOST
+        case ActionFailed(FailedError(code=code)):
+            return exit_code(code)
         case ActionFailed(error):
             return _failure(task.program, error)
 
@@ -152,8 +161,16 @@ def _elector(client: Client, task: Task, hook: Hook) -> GroupElector:
     return elector
 
 
-async def _attempt(elector: GroupElector, name: str, duty: Duty) -> Outcome[int]:
-    return await elector.attempt(name, duty.perform)
+async def _attempt(elector: GroupElector, task: Task, duty: Duty) -> Outcome[int]:
+    once_per = task.options.once_per
+
+    async def perform() -> int:
+        code = await duty.perform()
+        if code and once_per is not None and once_per.retry_failed:
+            raise FailedError(code)  # which leaves the period open
+        return code
+
+    return await elector.attempt(task.name, perform)
 
 
 async def _for_ever(task: Task, url: str) -> int:

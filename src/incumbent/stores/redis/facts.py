@@ -30,8 +30,14 @@ TYPES: Final = {
 }
 """What each part of an election is."""
 
+SETTINGS: Final = ("min-replicas-*", "save", "appendfsync")
+"""What is asked of CONFIG, one by one: Redis 6.2 takes one pattern at a time."""
+
 LISTENING: Final = 2.0
 """Seconds for a message to come back."""
+
+WATCHED: Final = 1.0
+"""Seconds between two looks at the clocks."""
 
 KEY: Final = b"K"
 CHANNEL: Final = b"C"
@@ -100,7 +106,7 @@ async def facts_of(client: Client, prefix: str, within: float) -> Facts:
     refused = await look.refused()
     heard = await look.heard()
     info, config = await look.info(), await look.config()
-    await asyncio.sleep(max(0.0, 1.0 - (time.monotonic() - began[0])))
+    await asyncio.sleep(max(0.0, WATCHED - (time.monotonic() - began[0])))
     ended, second = await look.clock()
     keys, lasting, corrupt, scanned = await look.keys()
     return Facts(
@@ -143,11 +149,14 @@ class _Look:
             return {}
 
     async def config(self) -> dict[str, str]:
+        known: dict[str, str] = {}
         try:
-            found = await self._ask(self._client.config_get("min-*"))
+            for setting in SETTINGS:
+                found = await self._ask(self._client.config_get(setting))
+                known |= {_text(name): _text(value) for name, value in found.items()}
         except redis_errors.ResponseError:  # not allowed, or renamed away, as by those who host
             return {}
-        return {_text(name): _text(value) for name, value in found.items()}
+        return known
 
     async def refused(self) -> tuple[str, ...]:
         names = {KEY: f"{self._root}x".encode(), CHANNEL: f"{self._root}events".encode()}

@@ -45,6 +45,11 @@ async def answer(request: Awaitable[T], within: float) -> T:
         raise redis_errors.TimeoutError(f"no answer within {within:g} s") from None
 
 
+async def ping(client: Client, within: float) -> None:
+    """Hear from the server, within so many seconds."""
+    await answer(client.ping(), within)
+
+
 async def keys_under(client: Client, prefix: str, within: float) -> AsyncGenerator[bytes]:
     """All keys that begin with `prefix` and a colon, each once; `within` is for one step."""
     pattern = _SPECIAL.sub(r"\\\1", prefix) + ":*"
@@ -70,14 +75,14 @@ def named(key: bytes, prefix: str) -> Named | None:
     return Named(election, part) if election and part else None
 
 
-async def elections(client: Client, prefix: str, within: float) -> list[str]:
-    """The names of all elections that have left a key, in order.
+async def elections(client: Client, prefix: str, within: float) -> AsyncGenerator[str]:
+    """The names of all elections that have left a key, each once, in the order of the server.
 
     Who has led within a day has, and who stands in line or as a candidate.
     """
     found: set[str] = set()
     async for key in keys_under(client, prefix, within):
         its = named(key, prefix)
-        if its is not None:
+        if its is not None and its.election not in found:
             found.add(its.election)
-    return sorted(found)
+            yield its.election

@@ -17,6 +17,16 @@ ONE_SERVER: Final = ("redis", "rediss", "unix")
 SENTINEL_PORT: Final = 26379
 
 
+class _BySentinels(Redis):
+    """A client of whom Sentinels name, which closes its connections to those as well."""
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: FBT001 - redis-py's own signature
+        await super().aclose(close_connection_pool)
+        pool: Any = self.connection_pool
+        for sentinel in pool.sentinel_manager.sentinels:
+            await sentinel.aclose()
+
+
 def client_of(url: str) -> Client:
     """A client of what `url` names; nothing is sent yet.
 
@@ -65,6 +75,7 @@ def _by_sentinels(parts: SplitResult) -> Client:
     )
     master: Client = sentinel.master_for(
         unquote(service),
+        redis_class=_BySentinels,
         db=int(database or 0),
         username=unquote(user) or None,
         password=unquote(password) or None,

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
-from incumbent.fastapi.service import AnyElector, Serve, Service
+from incumbent.asgi.service import AnyElector, Serve, Service
 
 DEADLINE: Final = 10.0
 """Seconds that `serve` and the seat have at shutdown."""

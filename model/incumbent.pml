@@ -2,8 +2,8 @@
  * The protocol by which processes share one seat: leases, the line, wake-ups, what is given up.
  *
  * For the checker Spin. Three processes and one server; every script is one step, as on the server, and everything
- * between two scripts may happen in any order. `scripts/model` runs all that this file can tell; docs/model.md says what
- * is proved, what is left out, and how to read an error.
+ * between two scripts may happen in any order. `scripts/model` has it checked; docs/model.md says what is proved, what
+ * is left out, and how to read an error.
  *
  *   Processes   try, stand in line, are woken, hold, renew, release, give up, are cancelled, try again.
  *   Faults      a process dies, with its inbox or silently; it stalls, or its network does; an answer is overdue, and
@@ -24,7 +24,8 @@
  *
  * and, without time and faults (TIME=0): every run ends with everybody done, so the wake-ups alone suffice.
  *
- * Each rule of the protocol that is switched on here can be switched off by -D; then some property breaks.
+ * Each rule of the protocol that is named below can be switched off by -D. Then some property breaks, or another rule
+ * makes good for it: scripts/model and docs/model.md say which.
  */
 
 /* ---- what is checked: scripts/model gives these ------------------------------------------------------------------ */
@@ -48,7 +49,7 @@
 #define ROUNDS 1        /* how often each process stands for the seat */
 #endif
 #ifndef PATIENCE
-#define PATIENCE 3
+#define PATIENCE (FAULTS + FAILOVER)    /* one grace for each thing that goes wrong */
 #endif
 
 /* ---- the rules, each with the place where it is kept ------------------------------------------------------------- */
@@ -115,15 +116,15 @@
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 #define N 3
-#define LEASE 3
-#define GRACE 1
-#define STALE 3
-#define DRIFT 1                                     /* of a lease: more than it is, and just what ALLOWANCE allows */
-#define PLACES (N * ROUNDS)                         /* place  1 + process + N * round */
-#define TOKENS (N * (LATES + 2))                    /* token  1 + process + N * claim */
+#define LEASE 3         /* ticks; so that a renewal and a touch are due at each */
+#define GRACE 1         /* how long a seat is kept for who was woken: until the next tick */
+#define STALE 3         /* how long a process is believed in that does not touch */
+#define DRIFT 1         /* ticks of a lease by which a process's clock is late: just what ALLOWANCE allows for */
+#define PLACES (N * ROUNDS)                             /* place  1 + process + N * round */
+#define TOKENS (N * (LATES + 2))                        /* token  1 + process + N * claim */
 #define ARRIVALS (N * ROUNDS + FAULTS + FAILOVER)
 #define LATES (FAULTS + FAILOVER + 1)
-#define of(x) (((x) - 1) % N)                       /* whose token, whose place */
+#define of(x) (((x) - 1) % N)                           /* whose token, whose place */
 #define bit(x) (1 << (x))
 
 mtype:script = { acquire, extend, release, leave };
@@ -139,7 +140,7 @@ byte woken[PLACES + 1];         /* alive `w:`: 0 no, 1 the grace is over, else 1
 byte believed[N];               /* alive `p:`: likewise */
 int gone;                       /* the tombstones, a bit per token: none ends before the last copy has come */
 #if FENCES
-byte fence, clock;               /* the counter; the server's clock */
+byte fence, clock;              /* the counter; the server's clock */
 #endif
 
 /* ---- the network ------------------------------------------------------------------------------------------------- */
@@ -257,7 +258,7 @@ inline find(whom) {
     for (a : 1 .. ARRIVALS) { x = (line[a] == whom -> a : x) }
 }
 
-/* The server's time tells who came later than whom. Here the least number does that is later than all that are known. */
+/* The server's time tells who came later. Here the least number does that is later than all that are known. */
 inline find_end() {
     x = 0;
     for (a : 1 .. ARRIVALS) { x = (line[a] -> a : x) }
@@ -269,6 +270,7 @@ inline find_end() {
     x++
 }
 
+/* Takes a place, at the arrival that it says it had, if it says one. Who asks has heard its wake-up. */
 inline stand(whom) {
     find(whom);
     if
@@ -281,6 +283,7 @@ inline stand(whom) {
     believed[of(whom)] = (r_last -> believed[of(whom)] : 1 + STALE)
 }
 
+/* line.lua without: what was due to who leaves goes to the next in line. */
 inline leave_line(whom) {
     prune();
     if
@@ -294,6 +297,7 @@ inline leave_line(whom) {
 }
 
 /* ---- acquire.lua ------------------------------------------------------------------------------------------------- */
+/* The end of the script: the seat is r_token's. */
 inline elect() {
     assert(!PROMISED || !(ended & bit(r_token)));                                   /* GIVEN UP */
     e = 0;
@@ -318,7 +322,7 @@ inline run_acquire() {
     reply = busy;
     if
     :: gone & bit(r_token) -> reply = over
-    :: !(gone & bit(r_token)) && owner == r_token ->
+    :: !(gone & bit(r_token)) && owner == r_token -> /* the answer was lost, and it asks again */
         if
         :: r_place -> leave_line(r_place)
         :: else
@@ -418,8 +422,8 @@ inline forget_request(r) {
 }
 
 /* ---- a process --------------------------------------------------------------------------------------------------- */
-/* The tokens that are on the way, or have the seat. A tombstone of any other does not matter any more, and its number can
-   be used again: so that more states are the same. */
+/* e: the tokens that are on the way, or have the seat. A tombstone of any other does not matter any more, and its
+   number can be used again: so more states are the same. */
 inline tidy() {
     e = bit(owner);
     for (a : 0 .. N - 1) { e = e | (request[a].script -> bit(request[a].token) : 0) }
@@ -505,11 +509,13 @@ inline abandon() {
 /* lease.py: a lease may be relied on until the send time of the answered request + 0.99 TTL. */
 #define LIFETIME (LEASE + DRIFT - ALLOWANCE - (FROM_SEND -> age[me] : 0))
 
+/* An answer that comes when its lease is over is worth nothing. */
 inline rely() {
     valid[me] = (LIFETIME > valid[me] -> LIFETIME : valid[me]);
     for (a : 0 .. N - 1) { assert(!PROMISED || a == me || !valid[me] || !valid[a]) }              /* EXCLUSION */
 }
 
+/* Elected and done, refused for the last time, cancelled, or lost. */
 inline end_round() {
     answered();
     place[me] = 0; arrival[me] = 0; valid[me] = 0; hasty[me] = false;
@@ -519,6 +525,7 @@ inline end_round() {
     state[me] = (round[me] < ROUNDS -> idle : done)
 }
 
+/* A new claim; its place in line is the old one. */
 inline again() {
     answered();
     new_claim();
@@ -565,6 +572,7 @@ inline die(its_inbox) {
 }
 
 #define told(s, r) (state[me] == s && answer[me] == r)
+#define any_hasty (hasty[0] || hasty[1] || hasty[2])
 #define overdue(s) (faults && state[me] == s && request[me].script)
 
 active [N] proctype Process() {
@@ -577,6 +585,7 @@ active [N] proctype Process() {
         rely(); answered();
         place[me] = 0; arrival[me] = 0; bell[me] = false; due[me] = false; hasty[me] = false;
         state[me] = held }
+    /* Granted too late to be of use: no election. */
     :: d_step { told(asking, granted) && LIFETIME <= 0 -> give_up(place[me]) }
     :: d_step { told(asking, busy) && doubtful[me] -> /* a copy that comes when the seat is free must not take it */
         arrival[me] = request[me].arrival;
@@ -590,13 +599,14 @@ active [N] proctype Process() {
         answered();
         state[me] = waiting }
     :: d_step { told(asking, busy) && !doubtful[me] && !place[me] -> take_place(false) }
-    :: d_step { told(asking, busy) && !doubtful[me] && !place[me] && HASTE && !hasty[0] && !hasty[1] && !hasty[2] -> take_place(true) }
+    :: d_step { told(asking, busy) && !doubtful[me] && !place[me] && HASTE && !any_hasty -> take_place(true) }
     :: d_step { overdue(asking) -> /* sent again, by a fresh connection */
         abandon();
         doubtful[me] = true;
         send(acquire, token(me), place[me], request[me].last) }
+    /* Given up: with a new claim it asks again, or not, when it was cancelled. */
     :: d_step { overdue(asking) -> abandon(); give_up(place[me]) }
-    :: d_step { overdue(asking) -> abandon(); quits[me] = true; give_up(place[me]) } /* cancelled */
+    :: d_step { overdue(asking) -> abandon(); quits[me] = true; give_up(place[me]) }
 
     :: d_step { told(leaving, over) && quits[me] -> end_round() }
     :: d_step { overdue(leaving) && quits[me] -> abandon(); end_round() }
@@ -612,6 +622,7 @@ active [N] proctype Process() {
         state[me] = leaving }
     :: d_step { state[me] == waiting && due[me] -> touch() }
 
+    /* A renewal; one that fails is tried again as long as the lease lasts. */
     :: d_step { state[me] == held && valid[me] && due[me] ->
         due[me] = false;
         send(extend, token(me), 0, false);
@@ -637,6 +648,7 @@ active [N] proctype Process() {
 /* ---- what surrounds them ----------------------------------------------------------------------------------------- */
 #define its (_pid - N)          /* the process whose wire and inbox this is */
 
+/* What reaches the server is served at any time, in any order. */
 active [N] proctype Wire() {
 end:
     do
@@ -667,6 +679,7 @@ end:
 
 #define ours (_pid - N - N - 1)
 
+/* inbox.py and line.py heard. */
 inline call(whom) {
     calling[whom] = false;
     if
@@ -703,6 +716,7 @@ inline run_down(timer, least) {
     timer = (timer > least -> timer - 1 : timer)
 }
 
+/* Everybody has done what there was to do, or is stalled: the moment to see who waits in vain. */
 inline check_time() {
     any = false;
     e = false;
@@ -744,6 +758,7 @@ inline tick() {
 #endif
 }
 
+/* Time passes for the server and for all processes alike; who has something to do yet is stalled by it. */
 active proctype Clock() {
 end:
     do
@@ -757,6 +772,7 @@ end:
 #endif
 
 #if FAILOVER
+/* At some moment the replica falls behind for good; at a later one it is the primary. */
 active proctype Failover() {
     d_step {
         replica = lags;

@@ -153,9 +153,9 @@ MUTANTS = (
         breaks="WAKE-UP",
     ),
     Check(
-        name="nobody's-call",
-        about="a wake-up for a place that nobody has is not passed on",
-        settings=f"{LEAVING} UNKNOWN_LEAVES=0",
+        name="no-relisten",
+        about="who was deaf for a while does not ask again",
+        settings=f"{FAULT} RELISTEN=0",
         breaks="WAKE-UP",
     ),
     Check(

@@ -48,7 +48,7 @@ def start(code: str, server: Server, *args: str) -> "subprocess.Popen[str]":
     )
 
 
-def finished(child: "subprocess.Popen[str]", within: float = 30) -> tuple[int, str, str]:
+def finished(child: "subprocess.Popen[str]", within: float = 60.0) -> tuple[int, str, str]:
     """Wait for its end: exit code, what it said, what it complained of."""
     try:
         out, err = child.communicate(timeout=within)

@@ -34,7 +34,7 @@ class Site:
     def get(self, path: str = "/") -> Any:
         """What a page answers; None while nobody does."""
         try:
-            return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=20).json()
+            return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=150).json()
         except httpx.TransportError:
             return None
 
@@ -47,7 +47,7 @@ class Site:
                 answers[page["pid"]] = page
             return len(answers) >= WORKERS
 
-        wait_until_blocking(all_have, within=60, what="all workers answer")
+        wait_until_blocking(all_have, within=120, what="all workers answer")
         return answers
 
     def leader(self) -> int | None:
@@ -81,11 +81,11 @@ def test_case_75_gunicorn_with_preload(valkey: Server, tmp_path: Path) -> None:
         ids = {page["elected_as"] for page in pages.values()}
         assert len(ids) == WORKERS, "an id is a process's own"
         assert None not in ids
-        first = wait_until_blocking(web.leader, within=60, what="one leads")
+        first = wait_until_blocking(web.leader, within=120, what="one leads")
         state = token_of(valkey, "main")
         assert state is not None
         os.kill(first, signal.SIGKILL)
-        second = wait_until_blocking(web.leader, within=60, what="another leads")
+        second = wait_until_blocking(web.leader, within=120, what="another leads")
         assert second != first
         assert token_of(valkey, "main") != state
     assert token_of(valkey, "main") is None, "released at the worker's exit"

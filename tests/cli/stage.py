@@ -44,7 +44,7 @@ class Program:
         """What followed `word`, for each line that begins with it."""
         return [line[len(word) :].strip() for line in self.lines if line.split()[:1] == [word]]
 
-    def wait_for(self, word: str, *, times: int = 1, within: float = 20.0) -> list[str]:
+    def wait_for(self, word: str, *, times: int = 1, within: float = 60.0) -> list[str]:
         """What followed `word`, when it was told so many times."""
         return wait_until_blocking(
             lambda: told if len(told := self.told(word)) >= times else None,
@@ -104,7 +104,7 @@ class Run:
         """Send a signal to the command itself."""
         self.process.send_signal(number)
 
-    def ends(self, *, within: float = 30.0) -> int:
+    def ends(self, *, within: float = 60.0) -> int:
         """Its exit code, when it has ended."""
         return self.process.wait(within)
 

@@ -49,7 +49,7 @@ class Terminal:
             self.raw += read.decode(errors="replace")
         return _CONTROL.sub("", self.raw)
 
-    def wait_for(self, words: str, *, within: float = 20.0) -> str:
+    def wait_for(self, words: str, *, within: float = 60.0) -> str:
         """All that came, when `words` are in it."""
         return wait_until_blocking(
             lambda: text if words in (text := self.text) else None, within=within, what=words
@@ -59,7 +59,7 @@ class Terminal:
         """Press keys."""
         os.write(self._ours, keys.encode())
 
-    def ends(self, *, within: float = 30.0) -> int:
+    def ends(self, *, within: float = 60.0) -> int:
         """The exit code, when it has ended."""
         wait_until_blocking(lambda: (self.text, self.process.poll())[1] is not None, within=within)
         return self.process.returncode

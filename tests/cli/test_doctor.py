@@ -221,7 +221,7 @@ def test_a_primary_and_its_replica(start_server: StartServer, doctor: Doctor, as
     replica = start_server(args=["--replicaof", primary.host, str(primary.port)])
     wait_until_blocking(
         lambda: primary.admin.info("replication").get("slave0", {}).get("state") == "online",
-        within=30,
+        within=120,
     )
     # To a replica nothing can be written: elections are refused there.
     code, found = doctor(replica.url)
@@ -246,7 +246,7 @@ def test_a_primary_and_its_replica(start_server: StartServer, doctor: Doctor, as
     )
 
     replica.kill()
-    wait_until_blocking(lambda: refuses(primary), within=30, what="NOREPLICAS")
+    wait_until_blocking(lambda: refuses(primary), within=120, what="NOREPLICAS")
     code, found = doctor(primary.url)
     assert (code, found["min-replicas"][0]) == (1, "wrong"), "it refuses all writes"
     assert found["rights"][0] == "ok", "which is no matter of rights"

@@ -88,7 +88,7 @@ def test_status_shows_who_leads_and_who_waits(runs: Runs, ask: Inside, valkey: S
         runs.start("run", "job", "--wait", "60", "--", "true")
         shown = wait_until_blocking(
             lambda: said if "in line" in (said := ask("status", "job", "nope")).out else None,
-            within=30,
+            within=120,
             what="somebody waits",
         )
         assert (shown.code, shown.err) == (0, "")

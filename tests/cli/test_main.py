@@ -170,7 +170,7 @@ def shell(valkey: Server) -> Shell:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=150,
         )
 
     return run_line

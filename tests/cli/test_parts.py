@@ -73,7 +73,7 @@ def test_a_candidate_that_cannot_start() -> None:
     with Warden() as warden:
         node = Node("node-1", ["bad://url", "demo", "p", "node-1", "2"], warden, lambda *_: None)
         node.start()
-        wait_until_blocking(lambda: node.ended, within=40, what="it has ended")
+        wait_until_blocking(lambda: node.ended, within=120, what="it has ended")
         with pytest.raises(NodeDiedError, match=r"node-1 died: .*URL must begin with"):
             node.listen()
 

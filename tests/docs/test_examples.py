@@ -29,7 +29,7 @@ def test_threads(valkey: Server) -> None:
         [sys.executable, "-W", "error", EXAMPLES / "threads.py"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=150,
         env=environment(valkey),
     )
     assert (run.stdout, run.stderr) == (f"the sum is {sum(range(2_000_000))}\n", "")
@@ -50,7 +50,7 @@ def test_fastapi_app(valkey: Server) -> None:
             return 0
 
     try:
-        wait_until_blocking(lambda: get("/jobs", "POST") == 200, within=30, what="it leads")
+        wait_until_blocking(lambda: get("/jobs", "POST") == 200, within=120, what="it leads")
         assert [get(path) for path in ("/", "/leadership", "/ready")] == [200, 200, 200]
     finally:
         process.terminate()
@@ -82,7 +82,7 @@ def test_cron(valkey: Server, tmp_path: Path) -> None:
         )
         for _ in range(4)
     ]
-    told = sorted((*host.communicate(timeout=50), host.returncode) for host in hosts)
+    told = sorted((*host.communicate(timeout=150), host.returncode) for host in hosts)
     if int(valkey.cli("TIME")[0]) // 86_400 != day:
         pytest.skip("it was midnight in UTC: two days, two reports")
     skipped = "incumbent: not run: 'nightly-report' has been run in this period\n"
@@ -99,7 +99,7 @@ def test_tenants(valkey: Server) -> None:
         [sys.executable, "-W", "error", EXAMPLES / "tenants.py"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=150,
         env=environment(valkey),
     )
     lines = {"acme: 6", "globex: 9", "broken: failed, no numbers for broken"}
@@ -113,7 +113,7 @@ def test_fenced_writes(valkey: Server) -> None:
         [sys.executable, "-W", "error", EXAMPLES / "fenced_writes.py"],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
         env=environment(valkey),
     )
     assert run.stderr == ""
@@ -140,7 +140,7 @@ def test_batch_scheduler(valkey: Server) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == f"heartbeat from process {process.pid}\n"
         process.terminate()
-        _, complaints = process.communicate(timeout=20)
+        _, complaints = process.communicate(timeout=150)
     finally:
         process.kill()
     assert (process.returncode, complaints) == (0, "")

@@ -20,7 +20,7 @@ def run(name: str, *arguments: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=150,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

@@ -28,7 +28,7 @@ async def wait_until(
     predicate: Callable[[], T | None], *, within: float = ..., what: str = ..., every: float = ...
 ) -> T: ...
 async def wait_until(
-    predicate: Callable[[], Any], *, within: float = 5.0, what: str = "", every: float = POLL
+    predicate: Callable[[], Any], *, within: float = 15.0, what: str = "", every: float = POLL
 ) -> Any:
     """Return the predicate's first truthy answer; AssertionError after `within` seconds.
 
@@ -49,7 +49,7 @@ async def wait_until(
 
 
 def wait_until_blocking(
-    predicate: Callable[[], T | None], *, within: float = 5.0, what: str = "", every: float = POLL
+    predicate: Callable[[], T | None], *, within: float = 15.0, what: str = "", every: float = POLL
 ) -> T:
     """The same for code without an event loop; the predicate is a plain function."""
     deadline = time.monotonic() + within

@@ -46,7 +46,7 @@ class Journal:
         names = [type(event).__name__ for event in self.events]
         return [name for name in names if name not in {"TermRenewed", "RenewalDelayed"}]
 
-    async def has(self, kind: type[EventT], count: int = 1, within: float = 10.0) -> EventT:
+    async def has(self, kind: type[EventT], count: int = 1, within: float = 30.0) -> EventT:
         """Wait for the `count`-th event of this kind, and return it."""
         await wait_until(
             lambda: len(self.of(kind)) >= count,
@@ -55,7 +55,7 @@ class Journal:
         )
         return self.of(kind)[count - 1]
 
-    async def has_another(self, kind: type[EventT], within: float = 10.0) -> EventT:
+    async def has_another(self, kind: type[EventT], within: float = 30.0) -> EventT:
         """Wait for an event of this kind that was not there before the call."""
         return await self.has(kind, len(self.of(kind)) + 1, within)
 

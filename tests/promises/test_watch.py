@@ -40,7 +40,7 @@ class Viewer:
         """Who led, one after the other; with ``+`` where the seat is only retained."""
         return [told(state) for state in self.states]
 
-    async def has(self, *story: str, within: float = 10.0) -> None:
+    async def has(self, *story: str, within: float = 60.0) -> None:
         """Wait until it was told that much, which has to be this."""
         await wait_until(lambda: len(self.states) >= len(story), within=within, what=str(story))
         assert self.story == list(story)

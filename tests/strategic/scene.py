@@ -42,7 +42,7 @@ class Town:
         leaders = (await next(iter(self.electors.values())).state(election)).leaders
         return leaders[0].leader_id if leaders else None
 
-    async def leads(self, name: str, election: str = "job", within: float = 10.0) -> None:
+    async def leads(self, name: str, election: str = "job", within: float = 60.0) -> None:
         """Wait until that node leads."""
 
         async def so() -> bool:

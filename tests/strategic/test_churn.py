@@ -36,7 +36,7 @@ async def test_with_stable_input_the_best_leads(own_server: Server, tmp_path: Pa
                 leader = crew.leader()
                 return leader is not None and leader.place == place
 
-            await wait_until(so, within=15, every=0.05, what=f"{place} leads")
+            await wait_until(so, within=30, every=0.05, what=f"{place} leads")
 
         await crew.all_standing()
         await leads("a")

@@ -114,7 +114,7 @@ async def test_w32_who_is_dead_is_gone_after_its_ttl(town: Town) -> None:
         async def gone() -> bool:
             return await a.candidates("job") == ()
 
-        await wait_until(gone, within=3, every=0.02)
+        await wait_until(gone, within=30, every=0.02)
 
 
 async def test_it_withdraws_when_cancelled(town: Town) -> None:
@@ -217,7 +217,7 @@ async def test_an_outage_is_survived_and_told(
         async def gone() -> bool:
             return await b.candidates("job") == ()
 
-        await wait_until(gone, within=5, every=0.02)
+        await wait_until(gone, within=30, every=0.02)
         assert city.journals["a"].of(events.HeartbeatDelayed)
         await proxy.restore()
         await city.journals["a"].has(events.CandidateExpired)
@@ -268,7 +268,7 @@ async def test_heartbeats_of_many_elections_leave_as_one_command(
         return await exchange(requests)
 
     wire._exchange = counted
-    await wait_until(lambda: sum(sent) >= 80, within=5)
+    await wait_until(lambda: sum(sent) >= 80, within=30)
     wire._exchange = exchange
     await asyncio.gather(*(me.__aexit__(None, None, None) for me in stands_in))
     assert len(sent) <= 20, sent

@@ -155,7 +155,7 @@ async def test_w31_a_schedule_runs_once_per_tick(town: Town) -> None:
         for node in nodes:
             await stack.enter_async_context(node.candidate("tick"))
         async with running(*(node.schedule("tick", every=1, action=run) for node in nodes)):
-            await wait_until(lambda: len(runs) >= 3, within=10)
+            await wait_until(lambda: len(runs) >= 3, within=30)
     ticks = [int(run) for run in runs]
     assert len(ticks) == len(set(ticks)), ticks
 
@@ -177,7 +177,7 @@ async def test_w32_when_the_winner_is_dead_the_next_leads(town: Town) -> None:
             async def gone() -> bool:
                 return len(await b.candidates("job")) == 1
 
-            await wait_until(gone, within=3, every=0.02)
+            await wait_until(gone, within=30, every=0.02)
             assert isinstance(await b.using(wait_time=0).attempt("job", nothing), Elected)
 
 
@@ -410,7 +410,7 @@ async def test_a_holder_that_dies_is_followed_by_the_best(
                 await asyncio.sleep(0.3)
                 proxy.cut(refuse=True)
                 cut_at = time.monotonic()
-                await wait_until(lambda: bool(log.terms), within=5)
+                await wait_until(lambda: bool(log.terms), within=30)
                 assert log.terms == ["c"]
                 assert time.monotonic() - cut_at < LEASE + 0.6 + 0.8
         await proxy.restore()

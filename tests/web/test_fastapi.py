@@ -158,7 +158,7 @@ async def test_errors_are_counted_also_when_the_campaign_restarts_by_itself(
 
     app = FastAPI(lifespan=leadership(elector.using(restart=restart), "one", serve))
     async with running(app):
-        await wait_until(lambda: len(runs) == 2, within=20)
+        await wait_until(lambda: len(runs) == 2, within=120)
     assert runs == [0, 1]
 
 
@@ -174,7 +174,7 @@ async def test_a_serve_that_cancels_itself_has_failed(elector: LeaderElector) ->
 
     app = FastAPI(lifespan=leadership(elector, "one", serve))
     async with running(app):
-        await wait_until(lambda: len(runs) == 2, within=20)
+        await wait_until(lambda: len(runs) == 2, within=120)
         assert facts(app)["last_error"] == "RuntimeError"
 
 
@@ -189,7 +189,7 @@ async def test_a_loss_is_counted_and_campaigned_away(
         steal(valkey, "one")
         await wait_until(lambda: work.cleaned)
         valkey.cli("DEL", "incumbent:{one}:seat:0")
-        await wait_until(lambda: work.runs == 2, within=20)
+        await wait_until(lambda: work.runs == 2, within=120)
         assert (facts(app)["losses"], facts(app)["errors"]) == (1, 0)
 
 
@@ -349,6 +349,6 @@ async def test_what_is_not_usable_is_said_when_the_module_is_loaded(
 def test_without_fastapi_a_friendly_line_says_what_to_install() -> None:
     """Instead of a module that is not found."""
     code = "import sys; sys.modules['fastapi'] = None; import incumbent.fastapi"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=150)
     assert run.returncode == 1
     assert "pip install 'incumbent[fastapi]'" in run.stderr.splitlines()[-1]

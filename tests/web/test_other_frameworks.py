@@ -209,7 +209,7 @@ def test_no_framework_is_needed_but_one_s_own(valkey: Server) -> None:
         env=os.environ | {"URL": valkey.url},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
     )
     assert (run.stdout, run.stderr) == ("True\n", "")
     assert token_of(valkey, "one") is None

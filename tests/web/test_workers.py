@@ -56,7 +56,7 @@ class Site:
 
     def up(self) -> Any:
         """Wait until it answers; the answer."""
-        return wait_until_blocking(lambda: self.get("/work"), within=60, what="it answers")
+        return wait_until_blocking(lambda: self.get("/work"), within=120, what="it answers")
 
     def ticks(self) -> list[Tick]:
         """Each tick so far."""
@@ -66,7 +66,7 @@ class Site:
         """Wait for as many more."""
         wanted = len(self.ticks()) + count
         wait_until_blocking(
-            lambda: len(self.ticks()) >= wanted, within=60, every=0.02, what=f"{count} more ticks"
+            lambda: len(self.ticks()) >= wanted, within=120, every=0.02, what=f"{count} more ticks"
         )
 
     def all_serve(self, count: int) -> None:
@@ -79,7 +79,7 @@ class Site:
             return len(served) >= count
 
         with ThreadPoolExecutor(2 * count) as asked:
-            wait_until_blocking(all_have, within=60, what=f"{count} workers serve")
+            wait_until_blocking(all_have, within=120, what=f"{count} workers serve")
 
     def lives(self, killed: dict[int, float]) -> dict[int, Life]:
         """All workers so far."""
@@ -127,7 +127,7 @@ def test_case_77_four_workers_run_each_tick_once(own_server: Server, tmp_path: P
             leader = web.leader()
             os.kill(leader, signal.SIGKILL)
             killed[leader] = server_time(own_server)
-            wait_until_blocking(lambda: web.leader() not in killed, within=60, what="another ticks")
+            wait_until_blocking(lambda: web.leader() not in killed, within=120, what="another ticks")
         wait_until_blocking(lambda: len(web.lives(killed)) == 6, within=150, what="four again")
         old = {*web.lives(killed)}
         web.process.send_signal(signal.SIGHUP)
@@ -162,7 +162,7 @@ def test_case_78_a_reload_hands_over_at_once(own_server: Server, tmp_path: Path)
         for turn in range(3):
             before = web.leader()
             module.write_text(source + f"\n# {turn}\n")
-            wait_until_blocking(lambda: web.leader() != before, within=60, what="the new one ticks")  # noqa: B023
+            wait_until_blocking(lambda: web.leader() != before, within=120, what="the new one ticks")  # noqa: B023
         assert web.up()["leading"]
         each_once(web)
     assert token_of(own_server, "scheduler") is None, "released at its end"
@@ -179,7 +179,7 @@ def test_a_start_does_not_wait_for_victory(own_server: Server, tmp_path: Path) -
         page = web.get("/leadership")
         assert page["elections"][0]["leaders"][0]["leader_id"] == "x"
         wait_until_blocking(
-            lambda: web.get("/leadership")["elections"][0]["waiting"] == 1, within=30
+            lambda: web.get("/leadership")["elections"][0]["waiting"] == 1, within=120
         )
         web.process.terminate()
         web.process.wait(30)

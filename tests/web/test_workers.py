@@ -127,7 +127,9 @@ def test_case_77_four_workers_run_each_tick_once(own_server: Server, tmp_path: P
             leader = web.leader()
             os.kill(leader, signal.SIGKILL)
             killed[leader] = server_time(own_server)
-            wait_until_blocking(lambda: web.leader() not in killed, within=120, what="another ticks")
+            wait_until_blocking(
+                lambda: web.leader() not in killed, within=120, what="another ticks"
+            )
         wait_until_blocking(lambda: len(web.lives(killed)) == 6, within=150, what="four again")
         old = {*web.lives(killed)}
         web.process.send_signal(signal.SIGHUP)
@@ -162,7 +164,11 @@ def test_case_78_a_reload_hands_over_at_once(own_server: Server, tmp_path: Path)
         for turn in range(3):
             before = web.leader()
             module.write_text(source + f"\n# {turn}\n")
-            wait_until_blocking(lambda: web.leader() != before, within=120, what="the new one ticks")  # noqa: B023
+            wait_until_blocking(
+                lambda: web.leader() != before,  # noqa: B023 - asked at once
+                within=120,
+                what="the new one ticks",
+            )
         assert web.up()["leading"]
         each_once(web)
     assert token_of(own_server, "scheduler") is None, "released at its end"

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import redis
+import redis.asyncio
 from redis.asyncio import connection as asyncio_connection
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.sentinel import Sentinel
@@ -16,7 +17,9 @@ from kit.servers import Server
 
 def pool_of(client: Any) -> Any:
     """How the twin connects: redis-py has left it without types."""
-    return twin_of(client).connection_pool
+    twin = twin_of(client)
+    assert isinstance(twin, redis.asyncio.Redis)
+    return twin.connection_pool
 
 
 @pytest.mark.parametrize(

@@ -170,13 +170,13 @@ class Move:
     def __init__(self, key: str, source: Server, target: Server) -> None:
         self.source = source
         self.target = target
-        self._slot = slot_of(key)
-        target.cli("CLUSTER", "SETSLOT", self._slot, "IMPORTING", id_of(source))
-        source.cli("CLUSTER", "SETSLOT", self._slot, "MIGRATING", id_of(target))
+        self.slot = slot_of(key)
+        target.cli("CLUSTER", "SETSLOT", self.slot, "IMPORTING", id_of(source))
+        source.cli("CLUSTER", "SETSLOT", self.slot, "MIGRATING", id_of(target))
 
     def carry(self) -> None:
         """Take over the keys that are there now."""
-        while keys := self.source.cli("CLUSTER", "GETKEYSINSLOT", self._slot, 100):
+        while keys := self.source.cli("CLUSTER", "GETKEYSINSLOT", self.slot, 100):
             where = (self.target.host, self.target.port, "", 0, 5000)
             self.source.cli("MIGRATE", *where, "KEYS", *keys)
 
@@ -185,7 +185,7 @@ class Move:
         self.carry()
         others = [node for node in primaries if node not in {self.source, self.target}]
         for node in (self.target, self.source, *others):
-            node.cli("CLUSTER", "SETSLOT", self._slot, "NODE", id_of(self.target))
+            node.cli("CLUSTER", "SETSLOT", self.slot, "NODE", id_of(self.target))
 
 
 _OPTIONS = (

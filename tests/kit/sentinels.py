@@ -104,14 +104,14 @@ class Watched:
 
         wait_until_blocking(over, within=WITHIN, what=f"{old!r} is followed by another")
 
-    def heal(self) -> None:
-        """Bring back what was killed or frozen, and wait until all is well."""
-        for each in (*self.servers, *self.sentinels):
-            if each.paused:
-                each.resume()
-            if not each.running:
-                each.start()
-        self.await_health()
+    def hold_back_replication(self) -> None:
+        """From now on the replica gets nothing that is written to the primary."""
+        primary, replica = self.primary, self.replica
+        primary.cli("ACL", "SETUSER", "default", "-psync", "-sync")
+        primary.cli("CLIENT", "KILL", "TYPE", "replica")
+        wait_until_blocking(
+            lambda: replica.cli("ROLE")[3] != "connected", within=WITHIN, what="no replication"
+        )
 
     def _asked(self) -> Sentinel:
         return next(each for each in self.sentinels if each.running and not each.paused)

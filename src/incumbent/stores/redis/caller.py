@@ -11,12 +11,14 @@ from typing import Final
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.sentinel import SentinelConnectionPool
 
 from incumbent import clock, process
 from incumbent.backoff import pause_after
 from incumbent.shield import finish
 from incumbent.stores.base import Budget
 from incumbent.stores.redis import faults
+from incumbent.stores.redis.primary import Primary
 from incumbent.stores.redis.scripts import PackedKeys, Script
 from incumbent.stores.redis.server import Server
 from incumbent.stores.redis.way import Way
@@ -164,4 +166,5 @@ def _way_of(client: Redis | RedisCluster) -> Way:
         from incumbent.stores.redis.cluster import Cluster  # noqa: PLC0415 - see above
 
         return Cluster(client)
-    return Server(client.connection_pool)
+    pool = client.connection_pool
+    return Primary(pool) if isinstance(pool, SentinelConnectionPool) else Server(pool)

@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 
 from incumbent.shield import yielding
 from incumbent.stores.redis import sentinels
+from incumbent.stores.redis.slots import Address
 
 # Releases before 5.3 want to be told a command; later ones warn about it.
 _FIRST_COMMAND = ("EVALSHA",) if tuple(redis.VERSION) < (5, 3) else ()
@@ -52,6 +53,14 @@ class KeptConnection:
         self._pool = pool
         self._connection: AbstractConnection | None = None
         self._set_aside: tuple[Retry, float | None] | None = None
+
+    @property
+    def address(self) -> Address | None:
+        """Host and port of the server, while it is connected by these."""
+        connection: Any = self._connection
+        if connection is None or not _open(connection) or not hasattr(connection, "host"):
+            return None
+        return connection.host, int(connection.port)
 
     async def ready(self) -> AbstractConnection:
         """The connection, connected and logged in."""

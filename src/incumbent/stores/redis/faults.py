@@ -45,10 +45,9 @@ def redirect(error: BaseException) -> bool:
     return isinstance(error, redis_errors.AskError)  # MOVED is one as well
 
 
-def refusal(error: BaseException) -> bool:
-    """Whether the server does not know the command, or lets this user not use it."""
-    unknown = "unknown command" in str(error).lower()
-    return unknown or isinstance(error, redis_errors.NoPermissionError)
+def unsharded(error: BaseException) -> bool:
+    """Whether the server does not know SSUBSCRIBE, or lets this user not use it."""
+    return "'ssubscribe'" in str(error).lower().replace("`", "'")
 
 
 def passing(error: BaseException) -> bool:

@@ -19,6 +19,7 @@ from incumbent.backoff import pause_after
 from incumbent.shield import finish, outlast
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.connection import KeptConnection, Pool
+from incumbent.stores.redis.slots import Address
 from incumbent.stores.redis.way import Listener
 
 CONNECT_WITHIN: Final = 5.0
@@ -97,6 +98,11 @@ class Inbox:
         if self._session is not None:
             self._session.cancel()
 
+    def part_from_all_but(self, address: Address) -> None:
+        """Connect anew if the connection leads elsewhere."""
+        if self._session is not None and self._kept.address not in {None, address}:
+            self._session.cancel()
+
     async def aclose(self) -> None:
         """Give the connection back, and listen to nothing any more."""
         self.closed = True
@@ -139,8 +145,6 @@ class Inbox:
                 while not self.closed:
                     await self._hear(connection)
         except (redis_errors.RedisError, OSError, AttributeError, RuntimeError) as error:
-            if isinstance(error, redis_errors.ResponseError) and faults.refusal(error):
-                self._sharded = False  # a server before 7.0, or a user without the right
             return error
         finally:
             self._session = None
@@ -152,11 +156,22 @@ class Inbox:
     async def _hear(self, connection: AbstractConnection) -> None:
         try:
             reply = await connection.read_response(disable_decoding=True, push_request=True)
-        except redis_errors.MovedError:
-            self._asked &= self._confirmed  # it says for which slot, not for which channel
-            self._stray()
+        except redis_errors.ResponseError as error:
+            self._refused(error)
         else:
             self._take(reply)
+
+    def _refused(self, error: redis_errors.ResponseError) -> None:
+        """What a node of a cluster may say to SSUBSCRIBE; it does not say for which channel."""
+        if isinstance(error, redis_errors.MovedError):
+            self._asked &= self._confirmed
+            self._stray()
+        elif self._astray is not None and faults.unsharded(error):
+            self._asked &= self._confirmed
+            self._sharded = False
+            self._tell()
+        else:
+            raise error
 
     def _stray(self) -> None:
         if self._astray is not None:

@@ -26,23 +26,34 @@ class NodePool:
         self._lent: dict[AbstractConnection, tuple[ClusterNode, Any]] = {}
 
     def get_available_connection(self) -> AbstractConnection:
-        """A connection, as it is; it may be open already.
+        """A connection that is not open: one that is may be in the mode that replicas need.
 
         Raises:
             redis.exceptions.ConnectionError: the client has as many as it may have.
         """
         node = cast(Any, self._mine or self._node())
-        connection: Any = node.acquire_connection()
-        greeting = getattr(connection, "redis_connect_func", None)
+        opened: list[Any] = []
+        try:
+            while (connection := node.acquire_connection()).is_connected:
+                opened.append(connection)
+        finally:
+            node._free.extend(opened)  # noqa: SLF001 - `release` came with redis-py 7
+        return self._lend(connection, node)
+
+    async def get_connection(self, *_: Any, **__: Any) -> AbstractConnection:
+        """Any connection, closed: there is no other left."""
+        node = cast(Any, self._mine or self._node())
+        connection = node.acquire_connection()
+        await connection.disconnect(nowait=True)
+        return self._lend(connection, node)
+
+    def _lend(self, connection: Any, node: ClusterNode) -> AbstractConnection:
+        greeting = connection.redis_connect_func
         self._lent[connection] = node, greeting
         if greeting == self._client.on_connect:
             # That of a client which reads from replicas: they would answer us what is no longer so.
             connection.redis_connect_func = None
         return cast(AbstractConnection, connection)
-
-    async def get_connection(self, *_: Any, **__: Any) -> AbstractConnection:
-        """The same: there is nothing to wait for."""
-        return self.get_available_connection()
 
     async def release(self, connection: AbstractConnection) -> None:
         """Give a connection back to its node, closed."""

@@ -17,6 +17,7 @@ from incumbent import clock
 from incumbent.shield import finish, outlast
 from incumbent.stores.redis.connection import KeptConnection, Pool
 from incumbent.stores.redis.faults import wrong_server
+from incumbent.stores.redis.slots import Address
 
 Reply: TypeAlias = Any
 """What redis-py makes of an answer, undecoded: int, bytes, None, or a list of these."""
@@ -78,6 +79,11 @@ class Wire:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0  # beside it: on uvloop, one that is due at once does not know when
         self._alone: tuple[Request, asyncio.Task[Any]] | None = None
+
+    @property
+    def address(self) -> Address | None:
+        """Where the connection leads to, as far as there is one."""
+        return self._kept.address
 
     def send(self, request: Request, within: float) -> Awaitable[Reply]:
         """Send `request` once; what is returned gives the server's answer when it is awaited.

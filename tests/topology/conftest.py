@@ -11,6 +11,7 @@ from kit.binaries import locate
 from kit.cluster import Cluster
 from kit.fixtures import CHOSEN
 from kit.pool import EXTERNAL
+from kit.proxy import Proxy
 from kit.sentinels import SERVICE, Watched
 from topology.scene import MakeElector, MakeWatchedElector, StartWatched, elector_of
 
@@ -80,8 +81,10 @@ async def make_watched_elector() -> AsyncIterator[MakeWatchedElector]:
     """Makes electors, each with a client of its own by way of the Sentinels."""
     async with AsyncExitStack() as stack:
 
-        def make(watched: Watched, **options: Any) -> Any:
-            manager: Any = Sentinel(watched.places)  # type: ignore[no-untyped-call] # redis-py's
+        def make(watched: Watched, *, first: Proxy | None = None, **options: Any) -> Any:
+            asked = [each for each in (first, watched.sentinel) if each is not None]
+            places = [(each.host, each.port) for each in asked]
+            manager: Any = Sentinel(places)  # type: ignore[no-untyped-call] # redis-py's
             client = manager.master_for(SERVICE)
             for each in (client, *manager.sentinels):
                 stack.push_async_callback(each.aclose)
@@ -94,13 +97,13 @@ async def make_watched_elector() -> AsyncIterator[MakeWatchedElector]:
 
 @pytest.fixture
 def start_watched() -> Iterator[StartWatched]:
-    """Starts a primary and a replica under the eyes of so many Sentinels."""
+    """Starts a primary and a replica under the eyes of a Sentinel."""
     if EXTERNAL in CHOSEN:
         pytest.skip("needs servers that it may kill; INCUMBENT_TEST_URL names one of yours")
     started: list[Watched] = []
 
-    def start(count: int = 1, **options: Any) -> Watched:
-        started.append(Watched(CHOSEN[0], count=count, **options))
+    def start() -> Watched:
+        started.append(Watched(CHOSEN[0]))
         return started[-1].start()
 
     yield start

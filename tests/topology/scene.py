@@ -10,6 +10,7 @@ from redis.asyncio import Redis, RedisCluster
 from incumbent import GroupElector, LeaderElector, LeaderOptions, Lease, StrategicElector
 from incumbent.strategy import Priority
 from kit.cluster import Cluster
+from kit.proxy import Proxy
 from kit.sentinels import Watched
 from kit.servers import Server
 from kit.waiting import wait_until
@@ -34,16 +35,19 @@ class MakeElector(Protocol):
 class MakeWatchedElector(Protocol):
     """The type of the `make_watched_elector` fixture."""
 
-    def __call__(self, watched: Watched, **options: Any) -> Any:
-        """An elector on who the Sentinels say is the primary; the options of `elector_of`."""
+    def __call__(self, watched: Watched, *, first: Proxy | None = None, **options: Any) -> Any:
+        """An elector on who the Sentinel says is the primary; the options of `elector_of`.
+
+        It is told of `first` as of another Sentinel, and before.
+        """
         ...
 
 
 class StartWatched(Protocol):
     """The type of the `start_watched` fixture."""
 
-    def __call__(self, count: int = ..., **options: Any) -> Watched:
-        """A primary and a replica, and `count` Sentinels, all running."""
+    def __call__(self) -> Watched:
+        """A primary, a replica and a Sentinel, all running."""
         ...
 
 

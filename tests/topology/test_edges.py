@@ -35,8 +35,8 @@ def test_threads_elect_on_a_cluster(cluster: Cluster, *, by_client: bool) -> Non
 def test_threads_elect_by_way_of_sentinels(start_watched: StartWatched) -> None:
     """By a URL that names the service."""
     watched = start_watched()
-    places = ",".join(f"{host}:{port}" for host, port in watched.places)
-    with LeaderElector(f"redis+sentinel://{places}/{SERVICE}") as elector:
+    place = f"{watched.sentinel.host}:{watched.sentinel.port}"
+    with LeaderElector(f"redis+sentinel://{place}/{SERVICE}") as elector:
         assert elector.run_if_leader("job", lambda: 5) == 5
 
 

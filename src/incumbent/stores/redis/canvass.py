@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 from redis import exceptions as redis_errors
@@ -13,6 +13,9 @@ from incumbent.stores.redis import faults
 
 T = TypeVar("T")
 
+REST: Final = 5
+"""How much longer than the others the last ones may be silent, when somebody has failed."""
+
 
 async def canvass(
     asks: Iterable[Callable[[], Coroutine[Any, Any, T]]], patience: float, nobody: str
@@ -20,8 +23,9 @@ async def canvass(
     """The first answer. The next one is asked as soon as those before have failed or are slow.
 
     Slow is who lets `patience` seconds pass; its answer counts all the same while nobody else has
-    given one. When all have failed, an error is raised that will not pass by itself, if there was
-    one; the last one otherwise, and ``ConnectionError(nobody)`` when there was nobody to ask.
+    given one. Who is still silent when all others have failed has a little more time. Then an error
+    is raised that will not pass by itself, if there was one; the last one otherwise, and
+    ``ConnectionError(nobody)`` when there was nobody to ask.
     """
     errors: list[redis_errors.RedisError] = []
     pending: set[asyncio.Task[T]] = set()
@@ -36,11 +40,12 @@ async def canvass(
                 pending.add(asyncio.create_task(work, name="incumbent look", context=Context()))
             elif not pending:
                 break
+            timeout = patience if ask is not None else patience * REST if errors else None
             done, pending = await asyncio.wait(
-                pending,
-                timeout=None if ask is None else patience,
-                return_when=asyncio.FIRST_COMPLETED,
+                pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
             )
+            if not done and ask is None:
+                break
             for task in done:
                 try:
                     return task.result()

@@ -28,16 +28,18 @@ async def canvass(
     ``ConnectionError(nobody)`` when there was nobody to ask.
     """
     errors: list[redis_errors.RedisError] = []
+    asked: dict[asyncio.Task[T], anyio.CancelScope] = {}
     pending: set[asyncio.Task[T]] = set()
-    scopes: list[anyio.CancelScope] = []
     more = iter(asks)
     try:
         while True:
             ask = next(more, None)
             if ask is not None:
-                scopes.append(anyio.CancelScope())
-                work = _in_scope(ask, scopes[-1])
-                pending.add(asyncio.create_task(work, name="incumbent look", context=Context()))
+                scope = anyio.CancelScope()
+                work = _in_scope(ask, scope)
+                task = asyncio.create_task(work, name="incumbent look", context=Context())
+                asked[task] = scope
+                pending.add(task)
             elif not pending:
                 break
             timeout = patience if ask is not None else patience * REST if errors else None
@@ -52,10 +54,10 @@ async def canvass(
                 except redis_errors.RedisError as error:
                     errors.append(error)
     finally:
-        for scope in scopes:
+        for scope in asked.values():
             scope.cancel()  # more than the task: on Python 3.11 redis-py may swallow that
-        if pending:
-            await outlast(*pending)
+        if asked:
+            await outlast(*asked)
     lasting = [each for each in errors if not faults.passing(each)]
     raise (lasting or errors or [redis_errors.ConnectionError(nobody)])[-1]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import redis
 
-from cli.test_elections import Said
+from cli.inside import Inside
 from incumbent.blocking import LeaderElector
 from kit.cluster import Cluster
 from kit.sentinels import SERVICE
@@ -40,22 +40,29 @@ def test_threads_elect_by_way_of_sentinels(start_watched: StartWatched) -> None:
         assert elector.run_if_leader("job", lambda: 5) == 5
 
 
-def test_commands_see_the_whole_cluster(cluster: Cluster) -> None:
-    """A program runs under a lease; `status` finds the elections of all primaries."""
-    url, names = url_of(cluster), [cluster.name_on(node) for node in cluster.primaries]
-    assert Said(url, "run", names[0], "--", "echo", "hello").out == "hello\n"
-    with LeaderElector(url) as elector:
+@pytest.fixture
+def ask(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Inside:
+    """Runs the command in this process, on the cluster."""
+    return Inside(monkeypatch, capfd, url_of(cluster))
+
+
+def test_commands_see_the_whole_cluster(cluster: Cluster, ask: Inside) -> None:
+    """`status` finds the elections of all primaries, and who leads them."""
+    names = [cluster.name_on(node) for node in cluster.primaries]
+    with LeaderElector(url_of(cluster)) as elector, elector.lead(names[0]):
         for name in names[1:]:
-            elector.run_if_leader(name, print)
-    found = Said(url, "status", "--json").out
-    assert all(f'"{name}"' in found for name in names)
+            elector.run_if_leader(name, int)
+        found = ask("status", "--json").out
+        assert all(f'"{name}"' in found for name in names)
 
 
-def test_doctor_looks_at_one_server(cluster: Cluster) -> None:
+def test_doctor_looks_at_one_server(cluster: Cluster, ask: Inside) -> None:
     """It says so, and what to give it; it does look at one primary of a cluster."""
-    refused = Said(url_of(cluster), "doctor")
+    refused = ask("doctor")
     assert refused.code == 64
     assert "one server at a time" in refused.err
-    looked = Said(cluster.url, "doctor")
+    looked = ask("doctor", url=cluster.url)
     assert looked.code == 0, looked.out
     assert "it is a node of a cluster" in looked.out

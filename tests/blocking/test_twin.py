@@ -1,9 +1,11 @@
 """The asyncio twin of a client for threads: the same server, the same log-in, or a refusal."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
+import redis.asyncio
 from redis.asyncio import connection as asyncio_connection
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.sentinel import Sentinel
@@ -14,9 +16,55 @@ from incumbent.stores.redis.twin import twin_of
 from kit.servers import Server
 
 
+def REMAP(address: tuple[str, int]) -> tuple[str, int]:  # noqa: N802 - a constant
+    """Leaves it as it is."""
+    return address
+
+
+@pytest.fixture
+def cluster_client() -> Any:
+    """One that has found its nodes; redis-py connects when it is made."""
+    client: Any = object.__new__(redis.RedisCluster)
+    client.user_on_connect_func = None
+    client.nodes_manager = SimpleNamespace(
+        address_remap=REMAP,
+        nodes_cache={
+            name: SimpleNamespace(host=name, port=port)
+            for name, port in (("h1", 7000), ("h2", 7001))
+        },
+        connection_kwargs={
+            "username": "u",
+            "password": "p",
+            "protocol": 3,
+            "db": 0,
+            "ssl": True,
+            "ssl_ca_certs": "/ca.pem",
+            "redis_connect_func": client.on_connect,
+        },
+    )
+    return client
+
+
 def pool_of(client: Any) -> Any:
     """How the twin connects: redis-py has left it without types."""
-    return twin_of(client).connection_pool
+    twin = twin_of(client)
+    assert isinstance(twin, redis.asyncio.Redis)
+    return twin.connection_pool
+
+
+def test_a_client_of_a_cluster_has_a_twin_of_it(cluster_client: Any) -> None:
+    """The same nodes, log-in and addresses; what is each node's affair is left to it."""
+    twin = twin_of(cluster_client)
+    assert isinstance(twin, redis.asyncio.RedisCluster)
+    places = [(node.host, node.port) for node in twin.nodes_manager.startup_nodes.values()]
+    assert places == [("h1", 7000), ("h2", 7001)]
+    kept: Any = twin.get_connection_kwargs()
+    assert (kept["username"], kept["password"], kept["protocol"]) == ("u", "p", 3)
+    assert kept["ssl_ca_certs"] == "/ca.pem"
+    assert twin.nodes_manager.address_remap is REMAP
+    cluster_client.user_on_connect_func = print
+    with pytest.raises(TypeError, match="redis_connect_func"):
+        twin_of(cluster_client)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +134,7 @@ def test_what_would_be_lost_is_refused() -> None:
         pool_of(redis.Redis(connection_pool=redis.ConnectionPool(connection_class=Special)))
     with pytest.raises(TypeError, match="redis_connect_func"):
         pool_of(redis.Redis(redis_connect_func=print))
-    with pytest.raises(ValueError, match="scheme"):
+    with pytest.raises(ValueError, match="must begin with redis://"):
         pool_of("nonsense://here")
 
 

@@ -18,6 +18,7 @@ from incumbent.engine.guard import Guard
 from incumbent.engine.term import Term
 from incumbent.observability.logging import LoggingHook
 from incumbent.stores.redis import RedisStore
+from incumbent.stores.redis.inbox import Inbox
 from kit.fixtures import MakeClient
 from kit.leftovers import connections, leftover_tasks
 from kit.servers import Server
@@ -164,6 +165,7 @@ class Stage:
             return 0
         assert not [place for line in lines._lines.values() for place in line._places]
         assert all(task.done() for task in lines._tasks)
+        assert isinstance(lines._inbox, Inbox)
         return int(lines._inbox._reader is not None)
 
     async def _only_the_inbox_runs(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 import pytest
+from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.connection import SSLConnection
 
 from incumbent import LeaderInfo, OncePer, Skipped, events
@@ -62,7 +63,14 @@ def test_a_cron_expression_without_the_extra(monkeypatch: pytest.MonkeyPatch) ->
 
 def details(url: str) -> dict[str, Any]:
     """How a client of `url` connects."""
-    return dict(connect(url).connection_pool.connection_kwargs)
+    return dict(pool_of(url).connection_kwargs)
+
+
+def pool_of(url: str) -> Any:
+    """What it has its connections from."""
+    client = connect(url)
+    assert isinstance(client, Redis)
+    return client.connection_pool
 
 
 def test_urls_of_one_server() -> None:
@@ -72,15 +80,14 @@ def test_urls_of_one_server() -> None:
     assert (plain["username"], plain["password"]) == ("user", "p@ss")
     by_file = details("unix:///run/s?db=2")
     assert (by_file["path"], by_file["db"]) == ("/run/s", 2)
-    assert connect("rediss://h").connection_pool.connection_class is SSLConnection
+    assert pool_of("rediss://h").connection_class is SSLConnection
 
 
 def test_a_url_of_sentinels() -> None:
     """Several Sentinels, their own credentials, and the server's; the service and the database."""
-    client = connect(
+    pool = pool_of(
         "redis+sentinel://u:p%2Fw@h1,h2:7000/the-service/4?sentinel_username=s&sentinel_password=t"
     )
-    pool: Any = client.connection_pool
     asked = [one.connection_pool.connection_kwargs for one in pool.sentinel_manager.sentinels]
     assert [(one["host"], one["port"]) for one in asked] == [("h1", 26379), ("h2", 7000)]
     assert {(one["username"], one["password"]) for one in asked} == {("s", "t")}
@@ -89,10 +96,22 @@ def test_a_url_of_sentinels() -> None:
     assert pool.service_name == "the-service"
 
 
+@pytest.mark.parametrize("scheme", ["redis+cluster", "rediss+cluster"])
+def test_a_url_of_a_cluster(scheme: str) -> None:
+    """Some of its nodes, and the credentials for all; with or without TLS."""
+    client = connect(f"{scheme}://u:p%2Fw@h1,[::1]:7000")
+    assert isinstance(client, RedisCluster)
+    places = [(node.host, node.port) for node in client.nodes_manager.startup_nodes.values()]
+    assert places == [("h1", 6379), ("::1", 7000)]
+    kept: Any = client.get_connection_kwargs()
+    assert (kept["username"], kept["password"]) == ("u", "p/w")
+    assert (kept["connection_class"] is SSLConnection) == (scheme == "rediss+cluster")
+
+
 @pytest.mark.parametrize(
     "url",
     [
-        *["", "h", "h:6379", "http://secret@h", "redis+cluster://:secret@h", "embedded:///"],
+        *["", "h", "h:6379", "http://secret@h", "redis+cluster://:secret@h/1", "embedded:///"],
         *["redis://:sec/ret@h", "redis://:secret@h:x", "redis://:secret@h:0", "redis://h?db=sec"],
         *["redis://:secret@h:99999", "redis://:secret@[h", "redis+sentinel://h1,h2"],
         *["redis+sentinel://:secret@/s", "redis+sentinel://:secret@h/s/x"],

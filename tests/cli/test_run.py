@@ -180,9 +180,9 @@ def test_the_shortest_time(runs: Runs) -> None:
         (["x"], 2, "Error: "),
         (["x", "ls", "-l"], 2, "Error: "),
         (
-            ["x", "--url", "redis+cluster://h", "--", "true"],
-            64,
-            "redis+cluster:// is not supported",
+            ["x", "--url", "redis+cluster://:cret@127.0.0.1:1", "--", "true"],
+            69,
+            "the server does not answer",
         ),
         (["x", "--url", "embedded://x", "--", "true"], 64, "embedded:// takes nothing"),
         (["x", "--url", "redis://:se/cret@h", "--", "true"], 64, "not a URL of a server"),

@@ -201,7 +201,7 @@ async def test_a_deaf_connection_is_replaced(distant: Inbox, proxy: Proxy, valke
     await ear.has("listening")
     proxy.silence()
     valkey.cli("PUBLISH", "kit:a", "unheard")
-    distant.distrust()
+    distant.distrust(b"kit:a")
     await ear.has("listening", "deaf")
     await proxy.restore()
     await ear.says("listening")
@@ -217,7 +217,7 @@ async def test_who_hears_nothing_again_and_again_connects_ever_more_seldom(
     pauses = []
     for turn in range(8):
         await ear.says("listening", turn + 1)
-        inbox.distrust()
+        inbox.distrust(b"kit:a")
         pauses.append(inbox._pause(None))
     assert 0.5 * 2**6 < pauses[-1] / pauses[0] < 2 * 2**7
 

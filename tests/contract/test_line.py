@@ -45,7 +45,7 @@ class Desk:
     def dismiss(self, line: Line) -> None:
         self.calls.append("dismiss")
 
-    def distrust(self) -> None:
+    def distrust(self, line: Line) -> None:
         self.calls.append("distrust")
 
     def start_touch(self, line: Line) -> None:

@@ -16,7 +16,7 @@ from incumbent.stores.redis.keys import keys_of
 from kit.servers import Server
 
 FOLDER = files("incumbent.stores.redis") / "lua"
-PARTS = ("prelude", "gone", "line", "candidates")
+PARTS = ("prelude", "publish", "publish_sharded", "gone", "line", "candidates")
 SHARED = {name: (FOLDER / f"{name}.lua").read_text("utf-8") for name in PARTS}
 TEXTS = {
     entry.name.removesuffix(".lua"): entry.read_text("utf-8")
@@ -32,6 +32,7 @@ NO_TIMES = {
     *("node", "strategy", "metadata", "deed"),
 }
 WITH_LINE = {"acquire", "leave", "release", "touch"}
+WITH_PUBLISH = {"acquire", "force", "leave", "release", "touch"}
 WITH_GONE = {"leave", "release", "result", "withdraw"}
 WITH_RECORDS = {"enrol", "result", "withdraw"}
 LINE = ("fence", "gone", "queue", "alive", "tick")
@@ -46,11 +47,24 @@ def test_each_file_is_one_script() -> None:
     of_seats = ["acquire", "extend", "force", "leave", "release", "state", "step_down", "touch"]
     assert sorted([*of_seats, *OF_CANDIDATES]) == NAMES
     for name, script in SCRIPTS.items():
-        shared = SHARED["prelude"] + SHARED["gone"] * (name in WITH_GONE)
+        shared = SHARED["prelude"] + SHARED["publish"] * (name in WITH_PUBLISH)
+        shared += SHARED["gone"] * (name in WITH_GONE)
         shared += SHARED["line"] * (name in WITH_LINE)
         shared += SHARED["candidates"] * (name in WITH_RECORDS)
         assert script.text.decode() == shared + TEXTS[name]
         assert script.sha.decode() == hashlib.sha1(script.text).hexdigest()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_in_a_cluster_a_script_publishes_another_way(name: str) -> None:
+    """That is all that is different, and none publishes without it."""
+    script = SCRIPTS[name]
+    assert script.sharded is script.sharded
+    other = script.text.decode().replace(SHARED["publish"], SHARED["publish_sharded"])
+    assert script.sharded.text.decode() == other
+    assert (other != script.text.decode()) == (name in WITH_PUBLISH)
+    assert "PUBLISH" not in TEXTS[name] + SHARED["line"]
+    assert ("publish(" in TEXTS[name]) <= (name in WITH_PUBLISH)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -39,7 +39,7 @@ class Source:
         self.dismissed += 1
         self.hubs.forget(hub)
 
-    def distrust(self) -> None:
+    def distrust(self, hub: Hub) -> None:
         self.distrusts += 1
 
     async def snapshot(self, election: str, seats: int, budget: Budget) -> Snapshot:

@@ -171,7 +171,7 @@ async def test_who_is_called_by_the_release_sees_the_result(city: Town) -> None:
         await a.attempt("job", nothing)
         store: Any = a._office.store
         sent: list[bytes] = []
-        wire = store._caller._wire
+        wire = store._caller._way._wire
         exchange = wire._exchange
 
         async def noted(requests: Any) -> Any:

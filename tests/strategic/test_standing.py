@@ -260,7 +260,7 @@ async def test_heartbeats_of_many_elections_leave_as_one_command(
     for me in stands_in:
         await me.__aenter__()
     sent: list[int] = []
-    wire: Any = a._office.store._caller._wire  # type: ignore[attr-defined]
+    wire: Any = a._office.store._caller._way._wire  # type: ignore[attr-defined]
     exchange = wire._exchange
 
     async def counted(requests: Any) -> Any:

@@ -53,7 +53,7 @@ class Source(Protocol):
         """Tell it no more."""
         ...
 
-    def distrust(self) -> None:
+    def distrust(self, hub: "Hub") -> None:
         """What was published was not heard: listen anew."""
         ...
 
@@ -228,7 +228,7 @@ class Hub:
             mailbox.put(board.settle(now))
         # Once: if it helps not, it is those who are elected that may not publish.
         if self._unheard == 1:
-            self._source.distrust()
+            self._source.distrust(self)
 
 
 class Hubs:

@@ -50,7 +50,7 @@ class LocalWatching:
         if self._hubs is not None:
             self._hubs.forget(hub)
 
-    def distrust(self) -> None:
+    def distrust(self, hub: Hub) -> None:
         """There is nothing to doubt."""
 
     async def snapshot(self, election: str, seats: int, budget: Budget) -> Snapshot:

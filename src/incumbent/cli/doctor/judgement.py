@@ -61,10 +61,10 @@ def _version(facts: Facts) -> Iterator[Finding]:
     if info.get("cluster_enabled"):
         yield Finding(
             "server",
-            "wrong",
+            "note",
             "it is a node of a cluster",
-            "clusters are not supported yet: elections of other nodes' slots fail",
-            "use one server, or Sentinels",
+            "only the elections in its slots are looked at",
+            "look at the other primaries as well; give electors a cluster client",
         )
 
 

@@ -1,32 +1,35 @@
-"""Running scripts on the server: which connection, how often, and for how long.
+"""Running scripts on the server: how often, and for how long.
 
-Knows what can go wrong between here and the server; not what a script does.
+Knows what can go wrong between here and the server; not what a script does, nor, where there are
+several servers, which one has whose keys: that is the way's affair.
 """
 
 import asyncio
-import copy
 import random
 from collections.abc import Sequence
 from typing import Final
 
 from redis import exceptions as redis_errors
-from redis.asyncio import Redis
-from redis.asyncio.connection import ConnectionPool
+from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.sentinel import SentinelConnectionPool
 
 from incumbent import clock, process
 from incumbent.backoff import pause_after
 from incumbent.shield import finish
 from incumbent.stores.base import Budget
 from incumbent.stores.redis import faults
+from incumbent.stores.redis.primary import Primary
 from incumbent.stores.redis.scripts import PackedKeys, Script
+from incumbent.stores.redis.server import Server
+from incumbent.stores.redis.way import Way
 from incumbent.stores.redis.wire import ElsewhereError, Reply, Request, Wire
 
 FIRST_PAUSE: Final = 0.005
 LONGEST_PAUSE: Final = 0.25
 """Seconds before a request is sent again: the first time, and the most."""
 
-MOST_RETIRED: Final = 5
-"""How many slow wires may end in peace beside the one that is used; a frozen server makes many."""
+MOST_REDIRECTS: Final = 3
+"""How often in a row a request follows a server's word without a pause."""
 
 
 class Call:
@@ -63,13 +66,12 @@ class Call:
 
 
 class Caller:
-    """The way to the server of `client`: one wire per event loop and process."""
+    """The way to the server of `client`, or to its cluster, for one event loop and one process."""
 
-    def __init__(self, client: Redis) -> None:
-        self._pool: ConnectionPool = client.connection_pool
+    def __init__(self, client: Redis | RedisCluster) -> None:
+        self._way: Way = _way_of(client)
+        self._sharded = isinstance(client, RedisCluster)
         self._pid = process.pid
-        self._wire: Wire | None = None
-        self._retired: list[Wire] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
@@ -87,17 +89,21 @@ class Caller:
         """
         call = call or Call()
         within, deadline = min(budget), clock.now() + budget.total
+        script = script.sharded if self._sharded else script
         command = script.command(keys, args)
         said: redis_errors.RedisError | None = None
+        detour: Wire | None = None
         failures = 0
         while True:
             try:
                 if within <= 0:
                     raise redis_errors.TimeoutError("no time was left to ask the server")
-                wire = self._wire
-                if wire is None or wire.retired or not self._at_home():
-                    wire = await self._new_wire()
-                request = Request(command)
+                wire = detour or (self._way.wire(keys) if self._at_home() else None)
+                if wire is None:
+                    wire = await (await self.way()).find(keys, within)
+                    within = min(budget.each, deadline - clock.now())
+                request = Request(command, asking=detour is not None)
+                detour = None
                 call.add(request)
                 try:
                     reply = await wire.send(request, within)
@@ -113,9 +119,8 @@ class Caller:
                 pass
             except redis_errors.RedisError as error:
                 failures += 1
-                pause = pause_after(
-                    failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
-                )
+                detour = await self._way.learn(error, keys)
+                pause = _pause(error, failures)
                 said = said if isinstance(error, redis_errors.TimeoutError) else error
                 if not faults.worth_sending_again(error) or clock.now() + pause >= deadline:
                     # A last try that is cut short must not hide what was said before.
@@ -123,47 +128,43 @@ class Caller:
                 await asyncio.sleep(pause)
             within = min(budget.each, deadline - clock.now())
 
-    async def pool(self) -> ConnectionPool:
-        """The pool that connections are to be taken from, in this process."""
+    async def way(self) -> Way:
+        """The way of this event loop and this process."""
         if not self._at_home():
             await self._come_home()
-        return self._pool
+        return self._way
 
     async def aclose(self) -> None:
         """Give the connection back; a call that is still to come opens one for itself."""
         self._closed = True
         if not self._at_home():
             await self._come_home()
-        await finish(self._retire)
-
-    async def _new_wire(self) -> Wire:
-        """A new wire. Old ones that still have something under way are remembered, but not many."""
-        if not self._at_home():
-            await self._come_home()
-        old = (*self._retired, self._wire)
-        self._retired = [wire for wire in old if wire is not None and wire.busy]
-        new = self._wire = Wire(self._pool)
-        while len(self._retired) > MOST_RETIRED:
-            await self._retired.pop(0).drop()
-        return new
-
-    async def _retire(self) -> None:
-        for wire in (*self._retired, self._wire):
-            if wire is not None:
-                await wire.retire()
+        await finish(self._way.retire)
 
     def _at_home(self) -> bool:
         return self._pid == process.pid and self._loop is asyncio.get_running_loop()
 
     async def _come_home(self) -> None:
         """Let go of what belongs to another event loop, or to the process that forked this one."""
-        if self._pid != process.pid:
-            # All open connections are our parent's: the wire's and those that are idle in the pool.
-            self._pid, self._wire, self._retired = process.pid, None, []
-            self._pool = copy.copy(self._pool)
-            self._pool.reset()  # type: ignore[no-untyped-call]  # redis-py left it without
-        wires, self._wire, self._retired = (*self._retired, self._wire), None, []
-        self._loop = asyncio.get_running_loop()
-        for wire in wires:
-            if wire is not None:
-                await wire.forsake()
+        # After a fork all open connections are our parent's, those that are idle as well.
+        forked, old = self._pid != process.pid, self._way
+        self._pid, self._loop = process.pid, asyncio.get_running_loop()
+        self._way = old.heir(forked=forked)
+        if not forked:
+            await old.forsake()
+
+
+def _pause(error: redis_errors.RedisError, failures: int) -> float:
+    if failures <= MOST_REDIRECTS and faults.redirect(error):
+        return 0.0
+    return pause_after(failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random())
+
+
+def _way_of(client: Redis | RedisCluster) -> Way:
+    if isinstance(client, RedisCluster):
+        # Here, because most programs have none.
+        from incumbent.stores.redis.cluster import Cluster  # noqa: PLC0415 - see above
+
+        return Cluster(client)
+    pool = client.connection_pool
+    return Primary(pool) if isinstance(pool, SentinelConnectionPool) else Server(pool)

@@ -6,15 +6,18 @@ redis-py's retry would outlive it), and put back when the pool gets it back.
 
 import asyncio
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, Protocol
 
 import redis
 from redis import exceptions as redis_errors
-from redis.asyncio.connection import AbstractConnection, ConnectionPool
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 from incumbent.shield import yielding
+from incumbent.stores.redis import sentinels
+from incumbent.stores.redis.slots import Address
 
 # Releases before 5.3 want to be told a command; later ones warn about it.
 _FIRST_COMMAND = ("EVALSHA",) if tuple(redis.VERSION) < (5, 3) else ()
@@ -23,13 +26,41 @@ GIVE_BACK_WITHIN: Final = 0.5
 """Seconds that the pool has to take a connection back."""
 
 
+class Pool(Protocol):
+    """What is needed of redis-py's `ConnectionPool`, which left the most of it without types."""
+
+    def get_available_connection(self) -> Any:
+        """A connection, as it is."""
+        ...
+
+    async def get_connection(self, command_name: Any = None, *keys: Any, **options: Any) -> Any:
+        """A connection that is connected; may wait for one."""
+        ...
+
+    async def release(self, connection: AbstractConnection) -> Any:
+        """Take a connection back."""
+        ...
+
+    def reset(self) -> Any:
+        """Forget all connections."""
+        ...
+
+
 class KeptConnection:
     """At most one connection, taken from `pool` when it is first needed."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._connection: AbstractConnection | None = None
         self._set_aside: tuple[Retry, float | None] | None = None
+
+    @property
+    def address(self) -> Address | None:
+        """Host and port of the server, while it is connected by these."""
+        connection: Any = self._connection
+        if connection is None or not _open(connection) or not hasattr(connection, "host"):
+            return None
+        return connection.host, int(connection.port)
 
     async def ready(self) -> AbstractConnection:
         """The connection, connected and logged in."""
@@ -45,7 +76,7 @@ class KeptConnection:
         try:
             if not _open(connection):
                 await _disconnect(connection)
-            await connection.connect()  # type: ignore[no-untyped-call]  # redis-py left it without
+                await self._reach(connection)
         except BaseException as error:
             # A log-in that was cut must not leave a connection that looks ready.
             await _disconnect(connection)
@@ -54,14 +85,20 @@ class KeptConnection:
             # From a credential provider, or a connect function.
             raise redis_errors.ConnectionError(f"could not connect: {error!r}") from error
 
+    async def _reach(self, connection: AbstractConnection) -> None:
+        if isinstance(self._pool, SentinelConnectionPool):
+            await sentinels.connect(connection, self._pool)
+        else:
+            await connection.connect()  # type: ignore[no-untyped-call]  # redis-py left it without
+
     async def _take(self) -> AbstractConnection:
         connection: AbstractConnection
         try:
             # Not connected yet: the client's own retry would decide how long that may take.
-            connection = self._pool.get_available_connection()  # type: ignore[no-untyped-call]
+            connection = self._pool.get_available_connection()
         except redis_errors.ConnectionError:
             # A blocking pool waits; any other says so once more.
-            connection = await self._pool.get_connection(*_FIRST_COMMAND)  # type: ignore[no-untyped-call]
+            connection = await self._pool.get_connection(*_FIRST_COMMAND)
         self._connection = connection
         self._set_aside = connection.retry, connection.socket_timeout
         connection.retry, connection.socket_timeout = Retry(NoBackoff(), 0), None

@@ -11,6 +11,7 @@ from os import urandom
 from typing import Any, Final, TypeVar, cast
 
 from redis import exceptions as redis_errors
+from redis.asyncio import Redis
 
 from incumbent.stores.base import Budget
 from incumbent.stores.redis.store import Client, RedisStore
@@ -99,8 +100,13 @@ async def facts_of(client: Client, prefix: str, within: float) -> Facts:
     """Look at the server. Each request may take so many seconds.
 
     Raises:
+        ValueError: this is the client of a cluster.
         redis.exceptions.RedisError: it cannot be reached, or refuses the log-in.
     """
+    if not isinstance(client, Redis):
+        raise ValueError(  # noqa: TRY004 - the mistake is in the URL
+            "one server at a time: give the redis:// URL of each primary of the cluster"
+        )
     look = _Look(impatient(client), prefix, within)
     began, first = await look.clock()
     refused = await look.refused()
@@ -126,7 +132,7 @@ async def facts_of(client: Client, prefix: str, within: float) -> Facts:
 
 
 class _Look:
-    def __init__(self, client: Client, prefix: str, within: float) -> None:
+    def __init__(self, client: Redis, prefix: str, within: float) -> None:
         self._client = client
         self._prefix = prefix
         self._within = within

@@ -16,12 +16,15 @@ _CLASSES: Final = {
     redis_errors.MasterDownError: "MASTERDOWN",
     redis_errors.ClusterDownError: "CLUSTERDOWN",
     redis_errors.TryAgainError: "TRYAGAIN",
+    redis_errors.MovedError: "MOVED",
+    redis_errors.AskError: "ASK",
     redis_errors.OutOfMemoryError: "OOM",
     redis_errors.BusyLoadingError: "LOADING",
 }
 _WORD: Final = re.compile(r"(?:^|: -)([A-Z]+)\b")
-_WRONG_SERVER: Final = frozenset({"READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "LOADING"})
-_PASSING: Final = _WRONG_SERVER | {"OOM", "MISCONF", "NOREPLICAS", "BUSY", "UNBLOCKED"}
+_WRONG_SERVER: Final = frozenset({"READONLY", "MASTERDOWN", "CLUSTERDOWN", "LOADING"})
+_MOVING: Final = frozenset({"MOVED", "ASK", "TRYAGAIN"})
+_PASSING: Final = {*_WRONG_SERVER, *_MOVING, "OOM", "MISCONF", "NOREPLICAS", "BUSY", "UNBLOCKED"}
 
 
 def wrong_server(error: BaseException) -> bool:
@@ -30,11 +33,21 @@ def wrong_server(error: BaseException) -> bool:
 
 
 def worth_sending_again(error: BaseException) -> bool:
-    """Whether the same request may well succeed on a fresh connection, within the same call."""
+    """Whether the same request may well succeed elsewhere or later, within the same call."""
     if isinstance(error, _FOR_GOOD):
         return False
     broken = isinstance(error, redis_errors.ConnectionError | redis_errors.TimeoutError)
-    return broken or wrong_server(error)
+    return broken or wrong_server(error) or _kind(error) in _MOVING
+
+
+def redirect(error: BaseException) -> bool:
+    """Whether the server has said which other one to ask."""
+    return isinstance(error, redis_errors.AskError)  # MOVED is one as well
+
+
+def unsharded(error: BaseException) -> bool:
+    """Whether the server does not know SSUBSCRIBE, or lets this user not use it."""
+    return "'ssubscribe'" in str(error).lower().replace("`", "'")
 
 
 def passing(error: BaseException) -> bool:

@@ -6,19 +6,21 @@ the first one and those after a reconnection: what was published before it may h
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import anyio
 from redis import exceptions as redis_errors
-from redis.asyncio.connection import AbstractConnection, ConnectionPool
+from redis.asyncio.connection import AbstractConnection
 
 from incumbent.backoff import pause_after
 from incumbent.shield import finish, outlast
 from incumbent.stores.redis import faults
-from incumbent.stores.redis.connection import KeptConnection
+from incumbent.stores.redis.connection import KeptConnection, Pool
+from incumbent.stores.redis.slots import Address
+from incumbent.stores.redis.way import Listener
 
 CONNECT_WITHIN: Final = 5.0
 """Seconds that connecting may take, with the log-in."""
@@ -34,30 +36,19 @@ LONGEST_IN_VAIN: Final = 30.0
 """The most, when it is connected and hears nothing, or may not listen."""
 
 
-class Listener(Protocol):
-    """Who is told what arrives on a channel."""
-
-    def listening(self) -> None:
-        """From now on messages are heard; earlier ones may have been missed."""
-        ...
-
-    def deaf(self) -> None:
-        """From now on they are not."""
-        ...
-
-    def heard(self, message: bytes) -> None:
-        """A message has come."""
-        ...
-
-
 class Inbox:
     """The channels that this process listens to, in one event loop.
 
     The connection is made for the first channel, and kept until it is closed.
     """
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(
+        self, pool: Pool, *, sharded: bool = False, astray: Callable[[], None] | None = None
+    ) -> None:
+        """For a node of a cluster: by SSUBSCRIBE if it has that, telling when a channel leaves."""
         self.closed: bool = False
+        self._sharded = sharded
+        self._astray = astray
         self._kept = KeptConnection(pool)
         self._listeners: dict[bytes, Listener] = {}
         self._asked: set[bytes] = set()
@@ -92,10 +83,24 @@ class Inbox:
         self._listeners.pop(channel, None)
         self._tell()
 
-    def distrust(self) -> None:
-        """Connect anew: what was published was not heard."""
+    @property
+    def idle(self) -> bool:
+        """Whether nobody listens by it."""
+        return not self._listeners
+
+    def ask_again(self) -> None:
+        """Have the server told of the channels that it has sent away."""
+        self._tell()
+
+    def distrust(self, channel: bytes) -> None:
+        """Connect anew: what was published to `channel` was not heard."""
         self._in_vain += 1
         if self._session is not None:
+            self._session.cancel()
+
+    def part_from_all_but(self, address: Address) -> None:
+        """Connect anew if the connection leads elsewhere."""
+        if self._session is not None and self._kept.address not in {None, address}:
             self._session.cancel()
 
     async def aclose(self) -> None:
@@ -138,9 +143,7 @@ class Inbox:
                 self._down = False
                 self._tell()
                 while not self.closed:
-                    self._take(
-                        await connection.read_response(disable_decoding=True, push_request=True)
-                    )
+                    await self._hear(connection)
         except (redis_errors.RedisError, OSError, AttributeError, RuntimeError) as error:
             return error
         finally:
@@ -149,6 +152,30 @@ class Inbox:
             # One that was subscribed must not go back into its pool as it is.
             await finish(self._kept.close)
         return None
+
+    async def _hear(self, connection: AbstractConnection) -> None:
+        try:
+            reply = await connection.read_response(disable_decoding=True, push_request=True)
+        except redis_errors.ResponseError as error:
+            self._refused(error)
+        else:
+            self._take(reply)
+
+    def _refused(self, error: redis_errors.ResponseError) -> None:
+        """What a node of a cluster may say to SSUBSCRIBE; it does not say for which channel."""
+        if isinstance(error, redis_errors.MovedError):
+            self._asked &= self._confirmed
+            self._stray()
+        elif self._astray is not None and faults.unsharded(error):
+            self._asked &= self._confirmed
+            self._sharded = False
+            self._tell()
+        else:
+            raise error
+
+    def _stray(self) -> None:
+        if self._astray is not None:
+            self._astray()
 
     def _lost(self) -> None:
         if self._down:
@@ -164,14 +191,21 @@ class Inbox:
             return
         kind, channel, message = reply
         listener = self._listeners.get(channel)
-        if kind == b"subscribe" and channel in self._asked:
+        if kind in {b"subscribe", b"ssubscribe"} and channel in self._asked:
             self._failures = 0
             self._confirmed.add(channel)
             if listener is not None:
                 listener.listening()
-        elif kind == b"message" and listener is not None:
+        elif kind in {b"message", b"smessage"} and listener is not None:
             self._in_vain = 0
             listener.heard(message)
+        elif kind == b"sunsubscribe" and channel in self._asked:
+            # Not our wish: its slot has left this node.
+            self._asked.discard(channel)
+            self._confirmed.discard(channel)
+            if listener is not None:
+                listener.deaf()
+            self._stray()
 
     def _pause(self, error: Exception | None) -> float:
         self._failures += 1
@@ -209,12 +243,17 @@ class Inbox:
                     self._confirmed -= old
                     # A broken connection is for the reader to notice.
                     with suppress(redis_errors.RedisError, OSError, AttributeError, RuntimeError):
-                        if new:
-                            await connection.send_command("SUBSCRIBE", *new, check_health=False)
-                        if old:
-                            await connection.send_command("UNSUBSCRIBE", *old, check_health=False)
+                        packed = connection.pack_commands(self._commands(new, old))
+                        await connection.send_packed_command(packed, check_health=False)
             finally:
                 self._scopes.discard(scope)
+
+    def _commands(self, new: set[bytes], old: set[bytes]) -> list[tuple[bytes, ...]]:
+        if self._sharded:  # one for each, because the channels of one must share a slot
+            wishes = [(b"SSUBSCRIBE", channel) for channel in new]
+            return [*wishes, *((b"SUNSUBSCRIBE", channel) for channel in old)]
+        commands = (b"SUBSCRIBE", *new), (b"UNSUBSCRIBE", *old)
+        return [command for command in commands if len(command) > 1]
 
     def _tell_ended(self, teller: "asyncio.Task[None]") -> None:
         self._teller = None

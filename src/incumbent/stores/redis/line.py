@@ -58,8 +58,8 @@ class Desk(Protocol):
         """The line is over."""
         ...
 
-    def distrust(self) -> None:
-        """The subscribed connection is deaf: make another one."""
+    def distrust(self, line: "Line") -> None:
+        """The connection that the line is subscribed on is deaf: make another one."""
         ...
 
     def start_touch(self, line: "Line") -> None:
@@ -247,7 +247,7 @@ class Line:
     def _look_for_probe(self, probe: int) -> None:
         self._probe_alarm = None
         if self._hearing and probe > max(self._probe_heard, self._probes_unheard):
-            self._desk.distrust()
+            self._desk.distrust(self)
 
     def _touch_within(self, seconds: float) -> None:
         """Touch in so many seconds, or earlier if that is agreed already."""

@@ -15,18 +15,17 @@ from itertools import count
 from typing import Any, Final
 
 import anyio
-from redis.asyncio.connection import ConnectionPool
 
 from incumbent import process
 from incumbent.shield import outlast
 from incumbent.stores.base import Budget, Claim
 from incumbent.stores.redis import scripts
 from incumbent.stores.redis.caller import Caller
-from incumbent.stores.redis.inbox import Inbox
 from incumbent.stores.redis.keys import Keys, keys_of
 from incumbent.stores.redis.line import Line, Touch
 from incumbent.stores.redis.place import ServerPlace
 from incumbent.stores.redis.scripts import ms
+from incumbent.stores.redis.way import Ears
 
 PATIENCE: Final = Budget(4.0, 2.0)
 """For requests that nobody waits for."""
@@ -35,12 +34,12 @@ PATIENCE: Final = Budget(4.0, 2.0)
 class Lines:
     """The lines of one process, by election."""
 
-    def __init__(self, caller: Caller, prefix: str, pool: ConnectionPool) -> None:
+    def __init__(self, caller: Caller, prefix: str, ears: Ears) -> None:
         self._caller = caller
         self._prefix = prefix
         self._process = os.urandom(4).hex().encode()
         self._tickets = count(1)
-        self._inbox = Inbox(pool)
+        self._inbox = ears
         self._lines: dict[str, Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._scopes: set[anyio.CancelScope] = set()
@@ -53,7 +52,7 @@ class Lines:
         return self._pid == process.pid and self._loop is asyncio.get_running_loop()
 
     @property
-    def inbox(self) -> Inbox:
+    def inbox(self) -> Ears:
         """What this process listens by."""
         return self._inbox
 
@@ -99,9 +98,9 @@ class Lines:
             del self._lines[line.election]
             self._inbox.close(self._channel(line))
 
-    def distrust(self) -> None:
+    def distrust(self, line: Line) -> None:
         """The inbox is deaf."""
-        self._inbox.distrust()
+        self._inbox.distrust(self._channel(line))
 
     def start_touch(self, line: Line) -> None:
         """Run the line's `touch` in a task of its own."""

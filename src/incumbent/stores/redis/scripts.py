@@ -15,7 +15,7 @@ _FOLDER: Final = Path(__file__).with_name("lua")
 class Script:
     """One script. Holds no client: the server's cache is found out about by asking it."""
 
-    __slots__ = ("_by_digest", "_by_text", "name", "seldom", "sha", "text")
+    __slots__ = ("_by_digest", "_by_text", "_sharded", "name", "seldom", "sha", "text")
 
     def __init__(self, name: str, text: bytes, *, seldom: bool = False) -> None:
         """`seldom`: the server will hardly have it in its cache, so it is sent as text at once."""
@@ -25,9 +25,18 @@ class Script:
         self.seldom: bool = seldom
         self._by_digest = pack((b"EVALSHA", self.sha))
         self._by_text = pack((b"EVAL", text))
+        self._sharded: Script | None = None
 
     def __repr__(self) -> str:
         return f"<Script {self.name}>"
+
+    @property
+    def sharded(self) -> "Script":
+        """The same for a cluster: what it publishes need not be passed on to all nodes."""
+        if self._sharded is None:
+            text = self.text.replace(_read("publish"), _read("publish_sharded"))
+            self._sharded = Script(self.name, text, seldom=self.seldom)
+        return self._sharded
 
     def command(self, keys: "PackedKeys", args: Sequence[bytes], *, by_text: bool = False) -> bytes:
         """By digest, which works if the server has it in its cache, or by text."""
@@ -43,11 +52,13 @@ class PackedKeys(NamedTuple):
 
     parts: int
     packed: bytes
+    first: bytes
+    """One of them; all share one hash slot of a cluster."""
 
     @classmethod
     def of(cls, *keys: bytes) -> "PackedKeys":
         """Pack `keys`."""
-        return cls(1 + len(keys), pack((b"%d" % len(keys), *keys)))
+        return cls(1 + len(keys), pack((b"%d" % len(keys), *keys)), keys[0])
 
 
 def pack(parts: Sequence[bytes]) -> bytes:
@@ -85,11 +96,11 @@ ENROL: Final = _load("enrol", "candidates")
 WITHDRAW: Final = _load("withdraw", "gone", "candidates", seldom=True)
 RESULT: Final = _load("result", "gone", "candidates")
 SNAPSHOT: Final = _load("snapshot")
-ACQUIRE: Final = _load("acquire", "line")
+ACQUIRE: Final = _load("acquire", "publish", "line")
 EXTEND: Final = _load("extend")
-RELEASE: Final = _load("release", "gone", "line")
-LEAVE: Final = _load("leave", "gone", "line", seldom=True)
-TOUCH: Final = _load("touch", "line")
+RELEASE: Final = _load("release", "publish", "gone", "line")
+LEAVE: Final = _load("leave", "publish", "gone", "line", seldom=True)
+TOUCH: Final = _load("touch", "publish", "line")
 STATE: Final = _load("state")
 STEP_DOWN: Final = _load("step_down", seldom=True)
-FORCE: Final = _load("force", seldom=True)
+FORCE: Final = _load("force", "publish", seldom=True)

@@ -7,10 +7,11 @@ import time
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.sentinel import SentinelConnectionPool
 
 from incumbent import clock
 from incumbent.lease import valid_until
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 MOST_CLOCKS: Final = 3
 """How often a claim is sent because the server's clock said another period."""
 
-Client: TypeAlias = Redis
+Client: TypeAlias = Redis | RedisCluster
 """The clients that an elector can be given."""
 
 
@@ -253,9 +254,9 @@ class RedisStore:
 
     async def _lines_here(self) -> Lines:
         """The lines of this event loop and this process."""
-        old, pool = self._lines, await self._caller.pool()
+        old, way = self._lines, await self._caller.way()
         if self._lines is None or not self._lines.at_home:
-            self._lines = Lines(self._caller, self._prefix, pool)
+            self._lines = Lines(self._caller, self._prefix, way.ears())
             if old is not None:
                 await old.forsake()
         return self._lines
@@ -330,14 +331,17 @@ def _grant(claim: Claim, reply: Sequence[Any], call: Call) -> Grant:
 
 def _check(client: Any) -> None:
     if isinstance(client, RedisCluster):
-        raise TypeError("a RedisCluster client is not supported yet: give a redis.asyncio.Redis")
+        return
     if not isinstance(client, Redis):
         kind = type(client)
         raise TypeError(
-            "redis must be a redis.asyncio.Redis client or a Store, "
+            "redis must be a redis.asyncio.Redis or RedisCluster client or a Store, "
             f"not {kind.__module__}.{kind.__qualname__}; "
             "from a URL: redis.asyncio.Redis.from_url(...)"
         )
+    pool = client.connection_pool
+    if isinstance(pool, SentinelConnectionPool) and not cast(Any, pool).is_master:
+        raise TypeError("an election needs the primary: give the client of Sentinel.master_for()")
 
 
 def _flag(on: bool) -> bytes:  # noqa: FBT001 - its name says it

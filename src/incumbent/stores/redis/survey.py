@@ -5,16 +5,19 @@ No elector needs it: it looks through all keys of the server, in steps that bloc
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 
 from redis import exceptions as redis_errors
+from redis.asyncio import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from incumbent.stores.redis.store import Client
 
 T = TypeVar("T")
+AnyClient = TypeVar("AnyClient", bound=Client)
 
 AT_ONCE: Final = 1000
 """How many keys the server looks at in one step."""
@@ -30,7 +33,7 @@ class Named(NamedTuple):
     """Its last word: ``fence``, ``queue``, ``seat:0``."""
 
 
-def impatient(client: Client) -> Client:
+def impatient(client: AnyClient) -> AnyClient:
     """`client`, which from now on says at once what is wrong, instead of trying again."""
     client.set_retry(Retry(NoBackoff(), 0))
     return client
@@ -43,6 +46,8 @@ async def answer(request: Awaitable[T], within: float) -> T:
             return await request
     except TimeoutError:
         raise redis_errors.TimeoutError(f"no answer within {within:g} s") from None
+    except redis_errors.RedisClusterException as error:  # which is no RedisError
+        raise redis_errors.ConnectionError(str(error)) from None
 
 
 async def ping(client: Client, within: float) -> None:
@@ -54,15 +59,26 @@ async def keys_under(client: Client, prefix: str, within: float) -> AsyncGenerat
     """All keys that begin with `prefix` and a colon, each once; `within` is for one step."""
     pattern = _SPECIAL.sub(r"\\\1", prefix) + ":*"
     seen: set[bytes] = set()
-    cursor = -1
-    while cursor:
-        step = client.scan(max(cursor, 0), match=pattern, count=AT_ONCE)
-        cursor, keys = await answer(step, within)
-        for key in keys:
-            raw = key if isinstance(key, bytes) else str(key).encode()
-            if raw not in seen:
-                seen.add(raw)
-                yield raw
+    for scan in await _scans(client, within):
+        cursor = -1
+        while cursor:
+            step = scan(max(cursor, 0), match=pattern, count=AT_ONCE)
+            cursor, keys = await answer(step, within)
+            if isinstance(cursor, dict):  # by node
+                cursor = next(iter(cursor.values()))
+            for key in keys:
+                raw = key if isinstance(key, bytes) else str(key).encode()
+                if raw not in seen:
+                    seen.add(raw)
+                    yield raw
+
+
+async def _scans(client: Client, within: float) -> list[Callable[..., Awaitable[Any]]]:
+    """SCAN, for each server that has keys."""
+    if not isinstance(client, RedisCluster):
+        return [client.scan]
+    _ = await answer(client.initialize(), within)
+    return [partial(client.scan, target_nodes=node) for node in client.get_primaries()]
 
 
 def named(key: bytes, prefix: str) -> Named | None:

@@ -9,11 +9,15 @@ from typing import Any, Final, TypeAlias, cast
 
 import redis
 from redis import connection as blocking
-from redis.asyncio import Redis, Sentinel
+from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio import connection as asyncio_connection
+from redis.asyncio.cluster import ClusterNode
 from redis.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 
-SyncClient: TypeAlias = redis.Redis
+from incumbent.stores.redis.store import Client
+from incumbent.stores.redis.urls import client_of
+
+SyncClient: TypeAlias = redis.Redis | redis.RedisCluster
 
 _TAKEN_OVER: Final = frozenset(
     {
@@ -32,6 +36,9 @@ _TAKEN_OVER: Final = frozenset(
         "username",
     }
 )
+_NODES_OWN: Final = frozenset({"db", "host", "path", "port", "socket_type"})
+"""What is each node's affair, in a cluster."""
+
 _KINDS: Final = {
     blocking.Connection: asyncio_connection.Connection,
     blocking.SSLConnection: asyncio_connection.SSLConnection,
@@ -39,15 +46,17 @@ _KINDS: Final = {
 }
 
 
-def twin_of(client: SyncClient | str) -> Redis:
+def twin_of(client: SyncClient | str) -> Client:
     """An asyncio client of the server that `client`, or a URL, speaks to. Connects to nothing.
 
     Raises:
-        TypeError: it is no `redis.Redis` and no URL, or connects in a way that has no twin.
+        TypeError: it is no client of redis-py's and no URL, or connects in a way that has no twin.
         ValueError: the URL is not usable.
     """
     if isinstance(client, str):
-        return Redis.from_url(client)
+        return client_of(client)
+    if isinstance(client, redis.RedisCluster):
+        return _cluster_twin(client)
     _check(client)
     pool = client.connection_pool
     options: Mapping[str, Any] = pool.connection_kwargs
@@ -69,7 +78,7 @@ def _check(client: Any) -> None:
     if not isinstance(client, redis.Redis):
         kind = type(client)
         raise TypeError(
-            "redis must be a redis.Redis client, a URL or a Store, "
+            "redis must be a redis.Redis or RedisCluster client, a URL or a Store, "
             f"not {kind.__module__}.{kind.__qualname__}"
         )
 
@@ -88,6 +97,18 @@ def _sentinel_twin(pool: SentinelConnectionPool, options: Mapping[str, Any]) -> 
     ssl = issubclass(known.connection_class, SentinelManagedSSLConnection)
     master: Redis = twin.master_for(known.service_name, ssl=ssl, **_plain(options))
     return master
+
+
+def _cluster_twin(client: redis.RedisCluster) -> RedisCluster:
+    known = cast(Any, client)  # redis-py left it without types
+    if known.user_on_connect_func is not None:
+        raise TypeError("a client with a redis_connect_func has no asyncio twin: give a URL")
+    options = _plain(known.get_connection_kwargs())
+    return RedisCluster(
+        startup_nodes=[ClusterNode(node.host, node.port) for node in known.get_nodes()],
+        address_remap=known.nodes_manager.address_remap,
+        **{name: value for name, value in options.items() if name not in _NODES_OWN},
+    )
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from incumbent.stores.base import Budget, instant
 from incumbent.stores.board import Message, SeatFreed, SeatRetained, SeatTaken, Snapshot
 from incumbent.stores.hub import Hub, Hubs
 from incumbent.stores.redis import faults
-from incumbent.stores.redis.inbox import Inbox
 from incumbent.stores.redis.keys import keys_of
+from incumbent.stores.redis.way import Ears
 
 Take: TypeAlias = Callable[[str, int, Budget], Awaitable[tuple[LeaderState, int]]]
 """Asks the server: election, seats, budget; the state, and the last fence that was given."""
@@ -21,7 +21,7 @@ Take: TypeAlias = Callable[[str, int, Budget], Awaitable[tuple[LeaderState, int]
 class Watching:
     """What is watched by way of one `inbox`."""
 
-    def __init__(self, inbox: Inbox, prefix: str, take: Take) -> None:
+    def __init__(self, inbox: Ears, prefix: str, take: Take) -> None:
         self.hubs: Hubs = Hubs(self)
         self._inbox = inbox
         self._prefix = prefix
@@ -36,9 +36,9 @@ class Watching:
         self.hubs.forget(hub)
         self._inbox.close(self._channel(hub))
 
-    def distrust(self) -> None:
+    def distrust(self, hub: Hub) -> None:
         """The inbox is deaf."""
-        self._inbox.distrust()
+        self._inbox.distrust(self._channel(hub))
 
     async def snapshot(self, election: str, seats: int, budget: Budget) -> Snapshot:
         """Ask the server."""

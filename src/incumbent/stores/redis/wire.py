@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Final, TypeAlias
 
 from redis import exceptions as redis_errors
-from redis.asyncio.connection import ConnectionPool
 
 from incumbent import clock
 from incumbent.shield import finish, outlast
-from incumbent.stores.redis.connection import KeptConnection
+from incumbent.stores.redis.connection import KeptConnection, Pool
 from incumbent.stores.redis.faults import wrong_server
+from incumbent.stores.redis.slots import Address
 
 Reply: TypeAlias = Any
 """What redis-py makes of an answer, undecoded: int, bytes, None, or a list of these."""
@@ -29,6 +29,13 @@ LINGER: Final = 1.0
 """Seconds that a batch has after everybody in it has given up."""
 
 
+ASKING: Final = b"*1\r\n$6\r\nASKING\r\n"
+"""Lets the next command on the same connection be served by who is only about to have its slot.
+
+Source: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#ask-redirection
+"""
+
+
 class ElsewhereError(redis_errors.ConnectionError):
     """The request was not sent: another wire will be quicker."""
 
@@ -36,10 +43,12 @@ class ElsewhereError(redis_errors.ConnectionError):
 class Request:
     """One command, sent once: when, and whether its answer is still to come."""
 
-    __slots__ = ("answer", "command", "cut", "overdue_at", "sent_at", "unanswered")
+    __slots__ = ("answer", "asking", "command", "cut", "overdue_at", "sent_at", "unanswered")
 
-    def __init__(self, command: bytes) -> None:
-        self.command: bytes = command
+    def __init__(self, command: bytes, *, asking: bool = False) -> None:
+        """`asking`: for a node of a cluster that has not got the slot yet."""
+        self.command: bytes = ASKING + command if asking else command
+        self.asking: bool = asking
         self.unanswered: bool = False
         self.cut: bool = False
         self.sent_at: float = 0.0
@@ -60,7 +69,7 @@ class Request:
 class Wire:
     """The way to the server: at most one connection, taken from `pool` when it is first needed."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self.busy: bool = False
         self.retired: bool = False
         self._kept = KeptConnection(pool)
@@ -70,6 +79,11 @@ class Wire:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0  # beside it: on uvloop, one that is due at once does not know when
         self._alone: tuple[Request, asyncio.Task[Any]] | None = None
+
+    @property
+    def address(self) -> Address | None:
+        """Where the connection leads to, as far as there is one."""
+        return self._kept.address
 
     def send(self, request: Request, within: float) -> Awaitable[Reply]:
         """Send `request` once; what is returned gives the server's answer when it is awaited.
@@ -212,6 +226,8 @@ class Wire:
         astray = False
         for request in requests:
             try:
+                if request.asking:
+                    await connection.read_response(disable_decoding=True)
                 reply = await connection.read_response(disable_decoding=True)
             except redis_errors.ResponseError as error:
                 reply = error

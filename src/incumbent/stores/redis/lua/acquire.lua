@@ -127,7 +127,7 @@ end
 if place ~= '' then
   line.forget(place)
 end
-redis.pcall(
-  'PUBLISH', root .. 'events', 'elected ' .. seat .. ' ' .. fence .. ' ' .. since .. ' ' .. lease .. ' ' .. leader
+publish(
+  root .. 'events', 'elected ' .. seat .. ' ' .. fence .. ' ' .. since .. ' ' .. lease .. ' ' .. leader
 )
 return {'granted', seat, fence, since, lease}

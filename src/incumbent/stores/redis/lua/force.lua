@@ -21,5 +21,5 @@ ttl = ttl < 0 and FENCE_TTL or math.max(1, ttl)
 redis.call('PEXPIRE', KEYS[2], ttl)
 redis.call('HSET', KEYS[2], 'token', RETAINED)
 local root = string.sub(KEYS[1], 1, -6)
-redis.pcall('PUBLISH', root .. 'events', 'retained ' .. ARGV[1] .. ' ' .. fence .. ' ' .. ttl)
+publish(root .. 'events', 'retained ' .. ARGV[1] .. ' ' .. fence .. ' ' .. ttl)
 return {'forced', number, leader, fence, since, ttl}

@@ -15,7 +15,7 @@ if token ~= '' then
     if seat[1] == token then
       restore(KEYS[i], KEYS[5])
       redis.call('DEL', KEYS[i])
-      redis.pcall('PUBLISH', root .. 'events', 'released ' .. i - 6 .. ' ' .. (seat[2] or '0'))
+      publish(root .. 'events', 'released ' .. i - 6 .. ' ' .. (seat[2] or '0'))
     end
   end
   bury(gone_key, token)

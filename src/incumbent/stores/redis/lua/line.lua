@@ -61,7 +61,7 @@ local function line_of(root, queue, alive, grace, now_ms)
 
   -- Whether somebody hears it; taken for granted where publishing is not allowed.
   function line.tell(process, message)
-    return redis.pcall('PUBLISH', root .. 'inbox:' .. process, message) ~= 0
+    return publish(root .. 'inbox:' .. process, message) ~= 0
   end
 
   function line.forget(place)

@@ -22,10 +22,10 @@ else
     kept = math.max(1, math.min(keep, redis.call('PTTL', mine_key)))
     redis.call('PEXPIRE', mine_key, kept)
     redis.call('HSET', mine_key, 'token', RETAINED)
-    redis.pcall('PUBLISH', root .. 'events', 'retained ' .. number .. ' ' .. (seat[2] or '0') .. ' ' .. kept)
+    publish(root .. 'events', 'retained ' .. number .. ' ' .. (seat[2] or '0') .. ' ' .. kept)
   else
     redis.call('DEL', mine_key)
-    redis.pcall('PUBLISH', root .. 'events', 'released ' .. number .. ' ' .. (seat[2] or '0'))
+    publish(root .. 'events', 'released ' .. number .. ' ' .. (seat[2] or '0'))
   end
 end
 if ARGV[4] == '1' then

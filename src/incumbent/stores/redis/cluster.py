@@ -1,0 +1,216 @@
+"""The way to a cluster: which node has an election's slot, and one wire to each node that is used.
+
+Goes by what nodes say in answer to CLUSTER SLOTS, MOVED and ASK. It asks them itself: the caller's
+client would wait for a frozen node as long as its own timeouts are.
+Source: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/
+"""
+
+import asyncio
+import random
+import weakref
+from contextlib import suppress
+from contextvars import Context
+from functools import partial
+from typing import Any, Final, cast
+
+from redis import exceptions as redis_errors
+from redis.asyncio import RedisCluster
+
+from incumbent.shield import outlast, yielding
+from incumbent.stores.redis import faults
+from incumbent.stores.redis.canvass import canvass
+from incumbent.stores.redis.inboxes import Inboxes
+from incumbent.stores.redis.nodes import NodePool
+from incumbent.stores.redis.scripts import PackedKeys, pack
+from incumbent.stores.redis.server import Server
+from incumbent.stores.redis.slots import Address, SlotMap, address_of, read, slot_of
+from incumbent.stores.redis.wire import Request, Wire
+
+LOOK_WITHIN: Final = 5.0
+"""Seconds in which a node must say who has which slot."""
+
+PATIENCE: Final = 0.2
+"""Seconds after which the next node is asked as well."""
+
+GREETING: Final = 1.0
+"""Seconds that the client has to find its nodes."""
+
+_WHO: Final = b"*2\r\n" + pack((b"CLUSTER", b"SLOTS"))
+
+
+class Cluster:
+    """The nodes that the caller's `client` knows, and those that they name."""
+
+    def __init__(self, client: RedisCluster, *, own: bool = False) -> None:
+        self._client = client
+        self._own = own
+        """Whether the connections are ours, because the client is that of the parent process."""
+        self._servers: dict[Address, Server] = {}
+        self._slots: SlotMap | None = None
+        self._doubted: set[Address] = set()
+        """Nodes that failed since somebody said last who has which slot."""
+        self._look: asyncio.Task[None] | None = None
+        self._ears: weakref.WeakSet[Inboxes] = weakref.WeakSet()
+        self._closed = False
+
+    # -- requests ----------------------------------------------------------------------------
+
+    def wire(self, keys: PackedKeys) -> Wire | None:
+        """The wire to the node that has the slot of `keys`, if it is known and well."""
+        owner = self.owner(keys.first)
+        if owner is None or owner in self._doubted:
+            return None
+        server = self._servers.get(owner)
+        return None if server is None else server.wire()
+
+    async def find(self, keys: PackedKeys, within: float) -> Wire:
+        """A wire to the node that has the slot of `keys`; the nodes are asked who that is."""
+        owner = self.owner(keys.first)
+        if owner is None or owner in self._doubted:
+            await self.look(within)
+            owner = self.owner(keys.first)
+        if owner is None:
+            raise redis_errors.ClusterDownError("no node of the cluster has the slot of this key")
+        return await self._wire_to(owner)
+
+    async def learn(self, error: redis_errors.RedisError, keys: PackedKeys) -> Wire | None:
+        """Follow a redirection; doubt a node that does not answer as the owner of a slot should."""
+        owner = self.owner(keys.first)
+        if owner is None:
+            return None
+        if isinstance(error, redis_errors.AskError):  # MOVED is one as well
+            other = address_of(error.host, error.port, owner, self._remap)
+            if not isinstance(error, redis_errors.MovedError):
+                return await self._wire_to(other)
+            self._move(error.slot_id, other)
+        elif faults.worth_sending_again(error) and not isinstance(
+            error, redis_errors.TryAgainError | redis_errors.MaxConnectionsError
+        ):
+            self._doubted.add(owner)
+        return None
+
+    # -- who has what ------------------------------------------------------------------------
+
+    def owner(self, key: bytes) -> Address | None:
+        """The node that has the slot of a key or a channel, as far as is known."""
+        return None if self._slots is None else self._slots.owner(slot_of(key))
+
+    def doubt(self, address: Address) -> None:
+        """The node is not what it was taken for."""
+        self._doubted.add(address)
+
+    async def look(self, within: float) -> None:
+        """Have the nodes say who has which slot: one look for all who want to know.
+
+        Raises:
+            redis.exceptions.RedisError: no node has said so, or not in time.
+        """
+        if self._look is None:
+            self._look = asyncio.create_task(
+                self._look_around(), name="incumbent look", context=Context()
+            )
+            self._look.add_done_callback(self._looked)
+        look = self._look
+        await asyncio.wait((look,), timeout=within)
+        if not look.done():
+            raise redis_errors.TimeoutError("no node of the cluster has said who has which slot")
+        if look.cancelled():
+            raise redis_errors.ConnectionError("the way to the cluster was closed")
+        look.result()
+
+    def _looked(self, look: "asyncio.Task[None]") -> None:
+        self._look = None
+        if not look.cancelled():
+            look.exception()  # seen, also when nobody waits any more
+
+    async def _look_around(self) -> None:
+        if self._slots is None and not self._own:
+            await self._greet()
+        asks = [partial(self._ask, address) for address in self._candidates()]
+        slots = await canvass(asks, PATIENCE, "the cluster client knows of no node")
+        self._slots = slots
+        self._doubted.clear()
+        self._tell_ears()
+
+    async def _greet(self) -> None:
+        """Let the client find its nodes: one that never has would close none of its connections."""
+
+        async def initialize() -> None:
+            # Whatever is wrong, the nodes will say it to us.
+            with suppress(Exception):
+                async with asyncio.timeout(GREETING):
+                    _ = await self._client.initialize()
+
+        await yielding(initialize)
+
+    def _candidates(self) -> list[Address]:
+        """Whom to ask: all that are known, those that failed last."""
+        manager = cast(Any, self._client.nodes_manager)
+        nodes = (*manager.nodes_cache.values(), *manager.startup_nodes.values())
+        known = {(str(node.host), int(node.port)) for node in nodes}
+        known |= self._slots.nodes if self._slots is not None else frozenset()
+        known |= self._servers.keys()
+        return sorted(known, key=lambda each: (each in self._doubted, random.random()))
+
+    async def _ask(self, address: Address) -> SlotMap:
+        wire = await self._wire_to(address)
+        try:
+            reply = await wire.send(Request(_WHO), LOOK_WITHIN)
+        finally:
+            if self._closed and not wire.busy:
+                await wire.retire()
+        if isinstance(reply, redis_errors.RedisError):
+            raise reply
+        if not reply:
+            raise redis_errors.ClusterDownError("a node of the cluster knows of no slots")
+        return read(reply, address, self._remap)
+
+    def _move(self, slot: int, owner: Address) -> None:
+        if self._slots is not None and self._slots.owner(slot) != owner:
+            self._slots.move(slot, owner)
+            self._doubted.discard(owner)
+            self._tell_ears()
+
+    def _remap(self, host: str, port: int) -> Address:
+        address: tuple[str, Any] = self._client.nodes_manager.remap_host_port(host, port)
+        return address[0], int(address[1])
+
+    # -- connections -------------------------------------------------------------------------
+
+    async def _wire_to(self, address: Address) -> Wire:
+        server = self._servers.get(address)
+        if server is None:
+            server = self._servers[address] = Server(self.pool(address))
+        return server.wire() or await server.find()
+
+    def pool(self, address: Address) -> NodePool:
+        """The client's connections to a node."""
+        return NodePool(self._client, address, own=self._own)
+
+    def ears(self) -> Inboxes:
+        """Inboxes, each at the node that has the slots of its channels."""
+        made = Inboxes(self)
+        self._ears.add(made)
+        return made
+
+    def _tell_ears(self) -> None:
+        for ears in tuple(self._ears):
+            ears.rearrange()
+
+    def heir(self, *, forked: bool) -> "Cluster":
+        """The same for another event loop, or for a forked child."""
+        return Cluster(self._client, own=self._own or forked)
+
+    async def retire(self) -> None:
+        """Give all connections back when nothing is under way on them."""
+        self._closed = True
+        if self._look is not None:
+            self._look.cancel()
+            await outlast(self._look)
+        for server in tuple(self._servers.values()):
+            await server.retire()
+
+    async def forsake(self) -> None:
+        """Let go of connections whose event loop is gone."""
+        for server in self._servers.values():
+            await server.forsake()

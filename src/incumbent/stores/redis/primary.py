@@ -1,0 +1,92 @@
+"""The way to the primary that Sentinels watch over: a server that may be another one tomorrow.
+
+One that was replaced in good order stays a primary for up to ten seconds more, and takes what it is
+told: it is no error that shows it. So the Sentinels are asked now and then, as long as somebody
+asks for something.
+"""
+
+import asyncio
+import weakref
+from contextlib import suppress
+from contextvars import Context
+from typing import Any, Final, cast
+
+from redis import exceptions as redis_errors
+from redis.asyncio.sentinel import SentinelConnectionPool
+
+from incumbent import clock
+from incumbent.shield import outlast
+from incumbent.stores.redis import sentinels
+from incumbent.stores.redis.inbox import Inbox
+from incumbent.stores.redis.scripts import PackedKeys
+from incumbent.stores.redis.server import Server
+from incumbent.stores.redis.wire import Wire
+
+LOOK_EVERY: Final = 1.0
+"""Seconds between two questions to the Sentinels, at the least."""
+
+LOOK_WITHIN: Final = 5.0
+"""Seconds that they have for an answer."""
+
+
+class Primary:
+    """Whoever is the primary of the service that `pool` belongs to."""
+
+    def __init__(self, pool: SentinelConnectionPool) -> None:
+        self._pool = pool
+        self._server = Server(pool)
+        self._ears: weakref.WeakSet[Inbox] = weakref.WeakSet()
+        self._looked_at = clock.now()
+        self._look: asyncio.Task[None] | None = None
+
+    def wire(self, keys: PackedKeys | None = None) -> Wire | None:
+        """The wire that is used, if there is a good one."""
+        if self._look is None and clock.now() - self._looked_at >= LOOK_EVERY:
+            self._look = asyncio.get_running_loop().create_task(
+                self._look_around(), name="incumbent look", context=Context()
+            )
+            self._look.add_done_callback(self._looked)
+        return self._server.wire(keys)
+
+    async def find(self, keys: PackedKeys | None = None, within: float = 0.0) -> Wire:
+        """A new wire, to who is the primary now."""
+        return await self._server.find(keys, within)
+
+    async def learn(self, error: redis_errors.RedisError, keys: PackedKeys) -> None:
+        """A new connection is made to who is the primary then."""
+
+    def ears(self) -> Inbox:
+        """An inbox at the primary."""
+        made = self._server.ears()
+        self._ears.add(made)
+        return made
+
+    def heir(self, *, forked: bool) -> "Primary":
+        """The same for another event loop, or for a forked child."""
+        return Primary(cast(SentinelConnectionPool, self._server.heir(forked=forked).pool))
+
+    async def retire(self) -> None:
+        """Give all connections back when nothing is under way on them."""
+        if self._look is not None:
+            self._look.cancel()
+            await outlast(self._look)
+        await self._server.retire()
+
+    async def forsake(self) -> None:
+        """Let go of connections whose event loop is gone."""
+        await self._server.forsake()
+
+    def _looked(self, look: "asyncio.Task[None]") -> None:
+        self._look, self._looked_at = None, clock.now()
+        if not look.cancelled():
+            look.exception()  # seen
+
+    async def _look_around(self) -> None:
+        known = cast(Any, self._pool)  # redis-py left it without types
+        # As long as they say nothing else, the one that answers is the primary.
+        with suppress(redis_errors.RedisError, TimeoutError):
+            async with asyncio.timeout(LOOK_WITHIN):
+                address = await sentinels.primary_of(known.sentinel_manager, known.service_name)
+            await self._server.part_from_all_but(address)
+            for inbox in tuple(self._ears):
+                inbox.part_from_all_but(address)

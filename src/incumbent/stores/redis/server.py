@@ -1,0 +1,71 @@
+"""The way to one server: the wire that is used, and those that gave way and may end in peace."""
+
+import copy
+from typing import Final
+
+from redis import exceptions as redis_errors
+
+from incumbent.stores.redis.connection import Pool
+from incumbent.stores.redis.inbox import Inbox
+from incumbent.stores.redis.scripts import PackedKeys
+from incumbent.stores.redis.slots import Address
+from incumbent.stores.redis.wire import Wire
+
+MOST_RETIRED: Final = 5
+"""How many slow wires may end in peace beside the one that is used; a frozen server makes many."""
+
+
+class Server:
+    """One server, by the connections of `pool`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool: Pool = pool
+        self._wire: Wire | None = None
+        self._retired: list[Wire] = []
+
+    def wire(self, keys: PackedKeys | None = None) -> Wire | None:
+        """The wire that is used, if there is a good one; a server has all keys."""
+        wire = self._wire
+        return None if wire is None or wire.retired else wire
+
+    async def find(self, keys: PackedKeys | None = None, within: float = 0.0) -> Wire:
+        """A new wire. Old ones that still have something under way are remembered, but not many."""
+        old = (*self._retired, self._wire)
+        self._retired = [wire for wire in old if wire is not None and wire.busy]
+        new = self._wire = Wire(self.pool)
+        while len(self._retired) > MOST_RETIRED:
+            await self._retired.pop(0).drop()
+        return new
+
+    async def part_from_all_but(self, address: Address) -> None:
+        """Cut connections that lead elsewhere."""
+        for wire in (*self._retired, self._wire):
+            if wire is not None and wire.address not in {None, address}:
+                await wire.drop()
+
+    async def learn(self, error: redis_errors.RedisError, keys: PackedKeys) -> None:
+        """There is no other server to ask."""
+
+    def ears(self) -> Inbox:
+        """An inbox on this server."""
+        return Inbox(self.pool)
+
+    def heir(self, *, forked: bool) -> "Server":
+        """The same for another event loop, or for a forked child."""
+        pool = self.pool
+        if forked:
+            pool = copy.copy(pool)
+            pool.reset()
+        return Server(pool)
+
+    async def retire(self) -> None:
+        """Give all connections back when nothing is under way on them."""
+        for wire in (*self._retired, self._wire):
+            if wire is not None:
+                await wire.retire()
+
+    async def forsake(self) -> None:
+        """Let go of connections whose event loop is gone."""
+        for wire in (*self._retired, self._wire):
+            if wire is not None:
+                await wire.forsake()

@@ -1,0 +1,113 @@
+"""A primary, a replica, and a Sentinel that watches over them: real processes of one program.
+
+Knows nothing of pytest or of `incumbent`. One Sentinel is enough to replace a primary; several
+would now and then need ten seconds to agree who of them does it.
+"""
+
+from typing import Any, Self
+
+from kit.servers import Server
+from kit.waiting import wait_until_blocking
+
+SERVICE = "main"
+DOWN_AFTER_MS = 500
+WITHIN = 60.0
+
+
+class Sentinel(Server):
+    """A Sentinel. It keeps what it knows in a file of its own."""
+
+    def __init__(self, primary: Server) -> None:
+        super().__init__(primary.kind)
+        self._primary = primary
+
+    def _options(self) -> list[str]:
+        path = self._home / "sentinel.conf"
+        path.write_text(
+            f"sentinel monitor {SERVICE} {self._primary.host} {self._primary.port} 1\n"
+            f"sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}\n"
+        )
+        own = ["--bind", self.host, "--port", str(self.port), "--unixsocket", "s"]
+        return [str(path), "--sentinel", *own, "--dir", str(self._home)]
+
+
+class Watched:
+    """A primary with a replica, under the eyes of a Sentinel."""
+
+    def __init__(self, kind: str = "valkey-9") -> None:
+        self.servers: list[Server] = [Server(kind, args=_OPTIONS) for _ in range(2)]
+        self.sentinel = Sentinel(self.servers[0])
+
+    def __repr__(self) -> str:
+        return f"<Watched {self.servers} by {self.sentinel}>"
+
+    def start(self) -> Self:
+        """Start all, and wait until the Sentinel knows the replica."""
+        primary, replica = (server.start() for server in self.servers)
+        replica.cli("REPLICAOF", primary.host, primary.port)
+        wait_until_blocking(
+            lambda: replica.cli("ROLE")[3] == "connected", within=WITHIN, what="replication"
+        )
+        self.sentinel.start()
+        wait_until_blocking(self._healthy, within=WITHIN, what=f"{self!r} is well", every=0.05)
+        return self
+
+    def close(self) -> None:
+        """End all and remove their folders."""
+        for each in (self.sentinel, *self.servers):
+            each.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def primary(self) -> Server:
+        """Who the Sentinel says it is."""
+        _, port = self.sentinel.cli("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+        return next(server for server in self.servers if server.port == int(port))
+
+    @property
+    def replica(self) -> Server:
+        """The other one."""
+        primary = self.primary
+        return next(server for server in self.servers if server is not primary)
+
+    def fail_over(self) -> None:
+        """Let the replica take over in good order."""
+        old = self.primary
+        self.sentinel.cli("SENTINEL", "FAILOVER", SERVICE)
+        self.await_failover(old)
+
+    def await_failover(self, old: Server) -> None:
+        """Wait until another server than `old` is the primary, and says so itself."""
+
+        def over() -> bool:
+            new = self.primary
+            return new is not old and bool(new.cli("ROLE")[0] == "master")
+
+        wait_until_blocking(over, within=WITHIN, what=f"{old!r} is followed by another")
+
+    def hold_back_replication(self) -> None:
+        """From now on the replica gets nothing that is written to the primary."""
+        primary, replica = self.primary, self.replica
+        primary.cli("ACL", "SETUSER", "default", "-psync", "-sync")
+        primary.cli("CLIENT", "KILL", "TYPE", "replica")
+        wait_until_blocking(
+            lambda: replica.cli("ROLE")[3] != "connected", within=WITHIN, what="no replication"
+        )
+
+    def _healthy(self) -> bool:
+        primary = _pairs(self.sentinel.cli("SENTINEL", "MASTER", SERVICE))
+        replicas = [_pairs(each) for each in self.sentinel.cli("SENTINEL", "SLAVES", SERVICE)]
+        known = [(each["flags"], each["master-link-status"]) for each in replicas]
+        return primary["flags"] == "master" and known == [("slave", "ok")]
+
+
+_OPTIONS = ("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0")
+
+
+def _pairs(flat: Any) -> dict[str, str]:
+    return flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))

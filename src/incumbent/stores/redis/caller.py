@@ -6,8 +6,8 @@ Knows what can go wrong between here and the server; not what a script does.
 import asyncio
 import copy
 import random
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
@@ -20,6 +20,8 @@ from incumbent.stores.base import Budget
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.scripts import PackedKeys, Script
 from incumbent.stores.redis.wire import ElsewhereError, Reply, Request, Wire
+
+MakeWire: TypeAlias = Callable[[ConnectionPool], Wire]
 
 FIRST_PAUSE: Final = 0.005
 LONGEST_PAUSE: Final = 0.25
@@ -65,13 +67,20 @@ class Call:
 class Caller:
     """The way to the server of `client`: one wire per event loop and process."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, make_wire: MakeWire = Wire) -> None:
         self._pool: ConnectionPool = client.connection_pool
+        self._make_wire = make_wire
         self._pid = process.pid
         self._wire: Wire | None = None
         self._retired: list[Wire] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
+
+    def beside(self, make_wire: MakeWire) -> "Caller":
+        """Another way to the same server, by wires of another make."""
+        other = copy.copy(self)  # which knows as well whose process the pool's connections are
+        vars(other).update(_make_wire=make_wire, _wire=None, _retired=[])
+        return other
 
     async def run(
         self,
@@ -142,7 +151,7 @@ class Caller:
             await self._come_home()
         old = (*self._retired, self._wire)
         self._retired = [wire for wire in old if wire is not None and wire.busy]
-        new = self._wire = Wire(self._pool)
+        new = self._wire = self._make_wire(self._pool)
         while len(self._retired) > MOST_RETIRED:
             await self._retired.pop(0).drop()
         return new

@@ -217,10 +217,13 @@ class Wire:
                 reply = error
                 astray = astray or wrong_server(error)
             request.unanswered = False
-            request.resolve(reply)
+            self._answer(request, reply)
         if astray:
             await self._kept.cut()
         return reply
+
+    def _answer(self, request: Request, reply: Reply) -> None:
+        request.resolve(reply)
 
     def _watch(self, overdue_at: float) -> None:
         """One timer watches over all that is queued or in a batch: most is answered long before."""

@@ -76,7 +76,7 @@ async def make_elector(make_client: MakeClient, journal: Journal) -> AsyncIterat
         kind: str = "leader",
         hook: Hook | None = None,
     ) -> AnyElector:
-        hooks = [journal] if hook is None else [journal, hook]
+        hooks: list[Hook] = [journal] if hook is None else [journal, hook]
         made.append(elector_of(kind, make_client(target), options or lasting(), hooks))
         return made[-1]
 

@@ -151,7 +151,12 @@ async def standing(elector: AnyElector, name: str) -> AsyncIterator[AnyElector]:
         yield elector
 
 
+def waiting(server: Server) -> bool:
+    """Whether somebody waits for its replicas now."""
+    return bool(server.admin.info("clients")["blocked_clients"])
+
+
 def waits(server: Server) -> int:
-    """How many WAITs it has answered, or is at."""
+    """How many WAITs it has answered since its statistics were reset."""
     told = server.admin.info("commandstats").get("cmdstat_wait", {})
     return int(told.get("calls", 0))

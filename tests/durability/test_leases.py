@@ -17,6 +17,7 @@ from incumbent import (
     MemoryStore,
     NotDurableError,
     StrategicElector,
+    clock,
 )
 from incumbent.blocking import LeaderElector as BlockingElector
 from incumbent.events import (
@@ -113,6 +114,24 @@ async def test_a_frozen_replica_does_not_answer(house: House, make_elector: Make
     house.replica.resume()
     house.in_step()
     assert await elector.using(durability=PATIENT).run_if_leader("one", nothing) == "done"
+
+
+async def test_p2_a_lease_is_counted_from_before_it_was_asked_for(
+    house: House, make_elector: MakeElector
+) -> None:
+    """The time in which replicas are waited for is no time of the lease."""
+    elector = make_elector(house.primary)
+    house.relay.hold()
+    work = Work()
+    task = asyncio.create_task(elector.run_if_leader("one", work))
+    await wait_until(lambda: token_of(house.primary, "one"), within=10)
+    granted = clock.now()
+    await asyncio.sleep(0.2)
+    house.relay.release()
+    await asyncio.wait_for(work.began.wait(), 10)
+    assert clock.now() + work.lease.remaining <= granted + 0.99 * 60
+    work.finish.set()
+    await task
 
 
 async def test_a_grant_is_confirmed_by_a_write_also_when_that_changes_nothing(

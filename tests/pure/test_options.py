@@ -363,7 +363,7 @@ def test_durability_must_be_one() -> None:
 )
 def test_two_waits_must_fit_into_an_attempt(changes: dict[str, Any], shown: str) -> None:
     """One may stand behind another one's WAIT, and then wait for its own; the numbers are shown."""
-    with pytest.raises(ValueError, match=r"two waits .* durability\.timeout 0\.2 s \+ 0\.1 s"):
+    with pytest.raises(ValueError, match=r"two waits .*\(durability\.timeout 0\.2 s \+ 0\.1 s"):
         options(durability=Durability(), **changes)
     with pytest.raises(ValueError, match=shown):
         options(durability=Durability(), **changes)

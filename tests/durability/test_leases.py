@@ -1,6 +1,7 @@
 """`Durability`: a lease and a renewal count only when replicas have them."""
 
 import asyncio
+from collections import Counter
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -14,6 +15,7 @@ from incumbent import (
     LeaderElector,
     LeaderOptions,
     LeadershipLost,
+    Lease,
     MemoryStore,
     NotDurableError,
     StrategicElector,
@@ -49,7 +51,7 @@ KINDS = ["leader", "group", "strategic"]
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_lease_counts_when_a_replica_has_it(
-    house: House, make_elector: MakeElector, journal: Journal, kind: str
+    house: House, make_elector: MakeElector, kind: str
 ) -> None:
     """As long as the replica has not got it nobody is elected; when it has, the work begins."""
     async with standing(make_elector(house.primary, kind=kind), "one") as elector:
@@ -69,36 +71,38 @@ async def test_a_lease_counts_when_a_replica_has_it(
         assert token_of(house.primary, "one") is None
 
 
-@pytest.mark.parametrize("kind", KINDS)
 async def test_without_a_replica_the_seat_is_given_back(
-    own_server: Server, make_elector: MakeElector, journal: Journal, kind: str
+    own_server: Server, make_elector: MakeElector, journal: Journal
 ) -> None:
     """`NotDurableError` says how many answered; the seat is free at once, for whoever comes."""
-    primary = own_server
-    work = Work()
-    async with standing(make_elector(primary, lasting(BRIEF), kind=kind), "one") as elector:
-        for way in (elector.run_if_leader, elector.attempt):
-            with pytest.raises(NotDurableError) as said:
-                await way("one", work)
-            assert (said.value.replicas, said.value.acknowledged) == (1, 0)
-            assert said.value.election == "one"
-            assert token_of(primary, "one") is None
-            assert primary.cli("ZCARD", gone_key("one")) > 0, "it was left in full"
-        for block in (elector.lead, elector.try_lead):
-            with pytest.raises(NotDurableError):
-                async with block("one"):
-                    raise AssertionError("nobody leads")
-            assert token_of(primary, "one") is None
-        assert (await elector.state("one")).leaders == ()
-        assert work.runs == 0
-        assert not journal.of(TermStarted)
-        plain = elector.using(durability=None)
-        assert await plain.run_if_leader("one", nothing) == "done"
+    primary, work = own_server, Work()
+
+    async def play(name: str) -> None:
+        async with standing(make_elector(primary, lasting(BRIEF), kind=name), name) as elector:
+            for way in (elector.run_if_leader, elector.attempt):
+                with pytest.raises(NotDurableError) as said:
+                    await way(name, work)
+                assert (said.value.replicas, said.value.acknowledged) == (1, 0)
+                assert said.value.election == name
+                assert token_of(primary, name) is None
+                assert primary.cli("ZCARD", gone_key(name)) > 0, "it was left in full"
+            for block in (elector.lead, elector.try_lead):
+                with pytest.raises(NotDurableError):
+                    async with block(name):
+                        raise AssertionError("nobody leads")
+                assert token_of(primary, name) is None
+            assert (await elector.state(name)).leaders == ()
+            assert work.runs == 0
+            assert not [event for event in journal.of(TermStarted) if event.election == name]
+            plain = elector.using(durability=None)
+            assert await plain.run_if_leader(name, nothing) == "done"
+
+    await asyncio.gather(*(play(kind) for kind in KINDS))
 
 
 async def test_too_few_replicas_are_counted(house: House, make_elector: MakeElector) -> None:
     """One of two answered, and the error says so."""
-    two = Durability(replicas=2, timeout=0.5)
+    two = Durability(replicas=2, timeout=1)
     with pytest.raises(NotDurableError, match="1 of 2 replicas") as said:
         await make_elector(house.primary, lasting(two)).run_if_leader("one", nothing)
     assert (said.value.replicas, said.value.acknowledged) == (2, 1)
@@ -142,7 +146,7 @@ async def test_a_grant_is_confirmed_by_a_write_also_when_that_changes_nothing(
     A WAIT without a write of its own on that connection would be answered at once, by the replica
     that has all that was written there: nothing.
     """
-    elector = make_elector(house.primary, lasting(Durability(timeout=0.3)))
+    elector = make_elector(house.primary, lasting(Durability(timeout=1)))
     async with elector.lead("one") as lease:
         await lease.extend(120)
         house.relay.hold()
@@ -181,28 +185,32 @@ async def test_who_is_next_in_line_gets_the_seat_that_was_given_back(
     assert in_line(primary, "one") == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
 async def test_a_campaign_goes_on_until_there_is_a_replica(
-    house: House,
-    make_elector: MakeElector,
-    journal: Journal,
-    kind: str,
+    house: House, make_elector: MakeElector, journal: Journal
 ) -> None:
     """It says what is missing, backs off, and leads when the replica is there."""
-    options = lasting(Durability(timeout=0.3))
-    async with standing(make_elector(house.primary, options, kind=kind), "one") as elector:
+
+    def refused() -> dict[str, int]:
+        errors = [each.error for each in journal.of(AttemptDelayed) if each.retry_in > 0]
+        return Counter(each.election for each in errors if isinstance(each, NotDurableError))
+
+    works = {kind: Work() for kind in KINDS}
+    async with AsyncExitStack() as stack:
+        tasks: list[asyncio.Task[Any]] = []
         house.relay.hold()
-        work = Work()
-        task = asyncio.create_task(elector.campaign("one", work))
-        for count in (1, 2):
-            delayed = await journal.has(AttemptDelayed, count)
-            assert isinstance(delayed.error, NotDurableError)
-            assert delayed.retry_in > 0
-        assert work.runs == 0
+        for kind, work in works.items():
+            options = lasting(Durability(timeout=0.3))
+            elector = make_elector(house.primary, options, kind=kind)
+            await stack.enter_async_context(standing(elector, kind))
+            tasks.append(asyncio.create_task(elector.campaign(kind, work)))
+        await wait_until(lambda: all(refused().get(kind, 0) > 1 for kind in KINDS), within=30)
+        assert [work.runs for work in works.values()] == [0, 0, 0]
         house.relay.release()
-        await asyncio.wait_for(work.began.wait(), 20)
-        await cancel(task)
-        assert token_of(house.primary, "one") is None
+        for work in works.values():
+            await asyncio.wait_for(work.began.wait(), 30)
+        for task in tasks:
+            await cancel(task)
+    assert [token_of(house.primary, kind) for kind in KINDS] == [None] * 3
 
 
 async def test_a_schedule_goes_on_without_a_replica(
@@ -233,29 +241,32 @@ async def test_a_run_that_was_given_back_does_not_count_for_its_period(
     assert isinstance(outcome, Elected)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 async def test_an_extension_without_a_replica_moves_no_deadline(
-    house: House, make_elector: MakeElector, kind: str
+    house: House, make_elector: MakeElector
 ) -> None:
     """It raises, the lease is what it was; when the replica is back the same extension counts."""
-    options = lasting(Durability(timeout=0.3))
-    async with (
-        standing(make_elector(house.primary, options, kind=kind), "one") as elector,
-        elector.lead("one") as lease,
-    ):
-        assert await lease.extend(120)
-        before = lease.remaining
-        assert before > 60
+    leases: list[Lease] = []
+    async with AsyncExitStack() as stack:
+        for kind in KINDS:
+            elector = make_elector(house.primary, lasting(Durability(timeout=1)), kind=kind)
+            await stack.enter_async_context(standing(elector, kind))
+            leases.append(await stack.enter_async_context(elector.lead(kind)))
+        assert all(await asyncio.gather(*(lease.extend(120) for lease in leases)))
+        before = [lease.remaining for lease in leases]
+        assert min(before) > 60
         house.replica.pause()
-        with pytest.raises(NotDurableError, match="0 of 1"):
-            await lease.extend(600)
-        assert lease.held
-        assert 0 < lease.remaining <= before
-        assert ttl_of(house.primary, "one") > 500_000, "the server has it, and may tell others"
+        errors = await asyncio.gather(
+            *(lease.extend(600) for lease in leases), return_exceptions=True
+        )
+        assert [type(error) for error in errors] == [NotDurableError] * len(KINDS)
+        for lease, was in zip(leases, before, strict=True):
+            assert lease.held
+            assert 0 < lease.remaining <= was
+            assert ttl_of(house.primary, lease.name) > 500_000, "the server tells it to others"
         house.replica.resume()
         house.in_step()
-        assert await lease.extend(600)
-        assert lease.remaining > 500
+        assert all(await asyncio.gather(*(lease.extend(600) for lease in leases)))
+        assert min(lease.remaining for lease in leases) > 500
 
 
 async def test_leaders_without_a_replica_stop_before_their_leases_end_there(
@@ -353,7 +364,7 @@ async def test_threads_have_it_as_well(house: House) -> None:
         with BlockingElector(house.primary.url, lasting()) as elector:
             found.append(elector.run_if_leader("one", lambda: "done"))
             try:
-                elector.using(durability=Durability(replicas=2, timeout=0.1)).run_if_leader(
+                elector.using(durability=Durability(replicas=2, timeout=1)).run_if_leader(
                     "one", lambda: "done"
                 )
             except NotDurableError as error:

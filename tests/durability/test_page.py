@@ -26,7 +26,7 @@ async def test_the_example_runs(
 
     names: dict[str, Any] = {"redis": make_client(house.primary), "pay": pay}
     code = compile(
-        example.replace("timeout=0.2", "timeout=0.5"),
+        example.replace("timeout=0.2", "timeout=1"),
         str(PAGE),
         "exec",
         flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,

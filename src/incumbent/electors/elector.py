@@ -205,7 +205,8 @@ class Elector:
         The first tick is the next one: the period that has begun already is somebody else's. When a
         run takes longer than a period, the next one begins when it is over, on any replica, and
         those in between are left out. An action that raises is told to the hooks and does not end
-        the schedule, nor does an outage of the server, which is waited out within the period.
+        the schedule, nor does an outage of the server, or of the replicas that `durability` wants,
+        which is waited out within the period.
 
         Args:
             name: the election.

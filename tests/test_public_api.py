@@ -59,6 +59,7 @@ def test_the_names_are_pinned() -> None:
     """What callers may import is written down here once more: a removal is a decision."""
     assert incumbent.__all__ == [
         "ActionFailed",
+        "Durability",
         "Elected",
         "GroupElector",
         "IncumbentError",
@@ -71,6 +72,7 @@ def test_the_names_are_pinned() -> None:
         "Lease",
         "LossReason",
         "MemoryStore",
+        "NotDurableError",
         "NotElectedError",
         "OncePer",
         "Outcome",

@@ -9,10 +9,11 @@ from incumbent.engine.handle import Lease, current_lease
 from incumbent.errors import (
     IncumbentError,
     LeadershipLostError,
+    NotDurableError,
     NotElectedError,
     StaleFenceError,
 )
-from incumbent.options import LeaderOptions
+from incumbent.options import Durability, LeaderOptions
 from incumbent.periods import OncePer
 from incumbent.results import (
     ActionFailed,
@@ -32,6 +33,7 @@ if typing.TYPE_CHECKING:
 
 __all__ = [
     "ActionFailed",
+    "Durability",
     "Elected",
     "GroupElector",
     "IncumbentError",
@@ -44,6 +46,7 @@ __all__ = [
     "Lease",
     "LossReason",
     "MemoryStore",
+    "NotDurableError",
     "NotElectedError",
     "OncePer",
     "Outcome",

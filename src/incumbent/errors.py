@@ -5,7 +5,8 @@
     IncumbentError
     ├── NotElectedError       try again later, or wait longer
     ├── LeadershipLostError   stop the work: somebody else may lead
-    └── StaleFenceError       drop the write: somebody else leads, and nothing of it was done
+    ├── StaleFenceError       drop the write: somebody else leads, and nothing of it was done
+    └── NotDurableError       look after the replicas: nothing was done, and nobody leads by it
 
 Bad arguments are `ValueError` and `TypeError`. Errors of Redis come out as redis-py raises them. No
 message ever shows a lease's token.
@@ -70,3 +71,23 @@ class StaleFenceError(IncumbentError):
         seen = "" if self.highest is None else f": {self.highest} has been seen"
         detail = f" ({self.detail})" if self.detail else ""
         return f"fence {self.fence} of {self.resource!r} is stale{seen}{detail}"
+
+
+class NotDurableError(IncumbentError):
+    """Too few replicas acknowledged a lease, or a renewal, in time; see `Durability`.
+
+    Of `replicas` that were wanted, `acknowledged` did. A lease was given back; a renewal does not
+    count.
+    """
+
+    def __init__(self, election: str, replicas: int, acknowledged: int) -> None:
+        super().__init__(election, replicas, acknowledged)
+        self.election = election
+        self.replicas = replicas
+        self.acknowledged = acknowledged
+
+    def __str__(self) -> str:
+        return (
+            f"a lease of {self.election!r} is not durable: "
+            f"{self.acknowledged} of {self.replicas} replicas acknowledged it in time"
+        )

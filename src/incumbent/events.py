@@ -27,6 +27,7 @@ __all__ = [
     "AttemptDelayed",
     "AttemptSkipped",
     "CandidateExpired",
+    "DurabilityWeakened",
     "Ending",
     "Event",
     "HeartbeatDelayed",
@@ -120,6 +121,14 @@ class AttemptDelayed(Event):
 
     error: Exception
     retry_in: float
+
+
+@event
+class DurabilityWeakened(Event):
+    """The server is set up so that `durability` promises less; told once, after the first grant."""
+
+    findings: tuple[str, ...]
+    """What was found and what it means, as `incumbent doctor` says it."""
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,10 @@ OnLoss: TypeAlias = Literal["cancel", "notify"]
 
 MIN_LEASE_TIME: Final = 0.25
 MAX_LEASE_TIME: Final = 30 * 86_400.0
+MIN_DURABILITY_TIMEOUT: Final = 0.001
+LATE_WAIT: Final = 0.1
+"""Seconds by which a server, at its default of ten ticks a second, ends a WAIT later than told."""
+
 DRIFT_SHARE: Final = 0.01
 DRIFT_SECONDS: Final = 0.002
 
@@ -30,6 +34,37 @@ class OptionChanges(TypedDict, total=False):
     once_per: Every | None
     request_timeout: Duration
     restart: bool
+    durability: "Durability | None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+class Durability:
+    """A lease counts only when `replicas` replicas have it, within `timeout`.
+
+    The timeout is given as seconds or `timedelta`, and kept as seconds.
+
+    Raises:
+        TypeError: a value is of the wrong type.
+        ValueError: a value is out of its range.
+    """
+
+    replicas: int
+    """How many must acknowledge each lease and each renewal: 1 (the default) or more."""
+    timeout: float
+    """Seconds that they have for it. Default 0.2 s."""
+
+    def __init__(self, *, replicas: int = 1, timeout: Duration = 0.2) -> None:
+        if isinstance(replicas, bool) or not isinstance(replicas, int):
+            raise TypeError(f"replicas must be an int, not {type(replicas).__name__}")
+        if replicas < 1:
+            raise ValueError(f"replicas must be 1 or more, not {replicas}")
+        time = seconds("timeout", timeout)
+        if time < MIN_DURABILITY_TIMEOUT:  # the server takes 0 for no limit
+            raise ValueError(
+                f"timeout must be at least {MIN_DURABILITY_TIMEOUT:g} s, not {time:.15g} s"
+            )
+        object.__setattr__(self, "replicas", replicas)
+        object.__setattr__(self, "timeout", time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -63,6 +98,11 @@ class LeaderOptions:
     """The budget of one request; a renewal has at most `lease_time` / 6. Default 5 s."""
     restart: bool
     """`campaign` goes on, with back-off, after the action returned or raised. Default False."""
+    durability: Durability | None
+    """A lease, and each renewal of it, counts only when so many replicas of the server have it;
+    otherwise the seat is given back with a `NotDurableError`. Two such waits must fit into what one
+    attempt to renew may take: with the defaults, a lease of more than 3.6 s. Default None: the
+    primary's word is enough."""
 
     def __init__(
         self,
@@ -77,6 +117,7 @@ class LeaderOptions:
         once_per: Every | None = None,
         request_timeout: Duration = 5.0,
         restart: bool = False,
+        durability: Durability | None = None,
     ) -> None:
         lease = seconds("lease_time", lease_time)
         if not MIN_LEASE_TIME <= lease <= MAX_LEASE_TIME:
@@ -103,8 +144,10 @@ class LeaderOptions:
         put(self, "once_per", None if once_per is None else OncePer.of(once_per))
         put(self, "request_timeout", seconds("request_timeout", request_timeout))
         put(self, "restart", _flag("restart", restart))
+        put(self, "durability", durability)
         self._check_policies()
         self._check_timers()
+        self._check_durability()
 
     @property
     def renewal_period(self) -> float:
@@ -136,6 +179,24 @@ class LeaderOptions:
             raise ValueError(f"max_hold_time must be above 0, not {self.max_hold_time:.15g} s")
         if self.request_timeout <= 0:
             raise ValueError(f"request_timeout must be above 0, not {self.request_timeout:.15g} s")
+
+    def _check_durability(self) -> None:
+        durability = self.durability
+        if durability is None:
+            return
+        if not isinstance(durability, Durability):
+            raise TypeError(f"durability must be a Durability, not {type(durability).__name__}")
+        # One may stand behind another one's WAIT before it comes to its own.
+        needed = 2 * (durability.timeout + LATE_WAIT)
+        if needed >= self.renewal_budget:
+            raise ValueError(
+                "an attempt to renew must have time for two waits for replicas:"
+                f" 2 * (durability.timeout {durability.timeout:.15g} s"
+                f" + {LATE_WAIT:g} s until the server ends it) = {needed:g} s,"
+                f" it has {self.renewal_budget:g} s (the smaller of request_timeout"
+                f" {self.request_timeout:.15g} s and a sixth of lease_time"
+                f" {self.lease_time:.15g} s)"
+            )
 
     def _check_timers(self) -> None:
         drift = DRIFT_SHARE * self.lease_time + DRIFT_SECONDS

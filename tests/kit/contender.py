@@ -20,7 +20,14 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 import redis.asyncio
 
-from incumbent import GroupElector, LeaderOptions, Lease, StrategicElector, current_lease
+from incumbent import (
+    Durability,
+    GroupElector,
+    LeaderOptions,
+    Lease,
+    StrategicElector,
+    current_lease,
+)
 from incumbent.strategy import LeastLoaded, Sticky
 from kit import register
 from kit.records import Kind, Record, Recorder, now
@@ -43,6 +50,7 @@ class Plan:
     seats: int = 1
     prefix: str = "incumbent"
     options: dict[str, Any] = field(default_factory=dict)  # of LeaderOptions
+    durability: dict[str, Any] = field(default_factory=dict)  # of Durability; none when empty
     client: dict[str, Any] = field(default_factory=dict)  # of redis.asyncio.Redis.from_url
     way: Literal["campaign", "run_if_leader"] = "campaign"
     hold: tuple[float, float] = (0.05, 0.8)
@@ -196,7 +204,8 @@ async def contend(plan: Plan) -> None:
 
 
 def _elector(client: "redis.asyncio.Redis", plan: Plan) -> AnyElector:
-    options = LeaderOptions(**plan.options)
+    durability = Durability(**plan.durability) if plan.durability else None
+    options = LeaderOptions(**plan.options, durability=durability)
     if not plan.candidate_ttl:
         return GroupElector(
             client, options, seats=plan.seats, prefix=plan.prefix, leader_id=plan.process

@@ -8,7 +8,12 @@ from datetime import UTC, datetime
 import pytest
 
 from incumbent import errors
-from incumbent.errors import IncumbentError, LeadershipLostError, NotElectedError
+from incumbent.errors import (
+    IncumbentError,
+    LeadershipLostError,
+    NotDurableError,
+    NotElectedError,
+)
 from incumbent.results import LeaderInfo
 
 HOLDER = LeaderInfo(
@@ -20,6 +25,7 @@ ERRORS = [
     pytest.param(NotElectedError("job", HOLDER), id="NotElectedError-holder"),
     pytest.param(LeadershipLostError("job", "taken"), id="LeadershipLostError"),
     pytest.param(LeadershipLostError("job", "stalled", "why"), id="LeadershipLostError-detail"),
+    pytest.param(NotDurableError("job", 2, 1), id="NotDurableError"),
 ]
 
 
@@ -39,7 +45,11 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
 
 def test_no_error_hides_among_those_of_python() -> None:
     """`except ValueError`, `OSError` or `TimeoutError` around an action catches none of ours."""
-    for error in (NotElectedError("job"), LeadershipLostError("job", "taken")):
+    for error in (
+        NotElectedError("job"),
+        LeadershipLostError("job", "taken"),
+        NotDurableError("job", 1, 0),
+    ):
         assert not isinstance(error, (ValueError, TypeError, OSError, RuntimeError))
 
 
@@ -69,14 +79,26 @@ def test_lost_names_the_election_and_the_reason() -> None:
     assert (error.election, error.reason, error.detail) == ("job", "unreachable", "2 s too late")
 
 
+def test_not_durable_names_the_election_and_how_many_answered() -> None:
+    """Both numbers are fields as well, for those who count."""
+    error = NotDurableError("job", 2, 1)
+    said = "a lease of 'job' is not durable: 1 of 2 replicas acknowledged it in time"
+    assert str(error) == said
+    assert (error.election, error.replicas, error.acknowledged) == ("job", 2, 1)
+
+
 def test_a_name_cannot_forge_a_line_of_a_log() -> None:
     """Names are shown quoted, with control characters escaped, wherever they came from."""
-    for error in (NotElectedError("a\nb"), LeadershipLostError("a\nb", "taken")):
+    for error in (
+        NotElectedError("a\nb"),
+        LeadershipLostError("a\nb", "taken"),
+        NotDurableError("a\nb", 1, 0),
+    ):
         assert "\n" not in str(error)
 
 
 def test_no_error_has_room_for_a_token() -> None:
     """No constructor takes one, and what is shown of a holder has none."""
-    for kind in (NotElectedError, LeadershipLostError):
+    for kind in (NotElectedError, LeadershipLostError, NotDurableError):
         assert "token" not in str(inspect.signature(kind))
     assert "token" not in repr(NotElectedError("job", HOLDER))

@@ -15,7 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incumbent.durations import seconds
-from incumbent.options import DRIFT_SECONDS, DRIFT_SHARE, LeaderOptions, OptionChanges
+from incumbent.options import (
+    DRIFT_SECONDS,
+    DRIFT_SHARE,
+    Durability,
+    LeaderOptions,
+    OptionChanges,
+)
 
 DURATIONS = (
     "lease_time",
@@ -51,6 +57,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "once_per": None,
         "request_timeout": 5.0,
         "restart": False,
+        "durability": None,
     }
 
 
@@ -307,6 +314,67 @@ def test_what_is_accepted_keeps_every_rule(
     assert renewing + made.stop_grace + drift < made.lease_time
 
 
+# -- durability ------------------------------------------------------------------------------
+
+
+def test_durability_is_one_replica_within_a_fifth_of_a_second() -> None:
+    """The defaults are those of the design; the timeout may be a `timedelta`."""
+    assert Durability() == Durability(replicas=1, timeout=0.2)
+    assert Durability(timeout=timedelta(milliseconds=50)).timeout == 0.05
+    assert repr(Durability(replicas=2)) == "Durability(replicas=2, timeout=0.2)"
+    assert len({Durability(), Durability(replicas=2), Durability(timeout=1)}) == 3
+
+
+@pytest.mark.parametrize("replicas", [0, -1])
+def test_durability_without_a_replica_is_refused(replicas: int) -> None:
+    """None is what says that no replica is wanted."""
+    with pytest.raises(ValueError, match=f"^replicas must be 1 or more, not {replicas}$"):
+        Durability(replicas=replicas)
+
+
+@pytest.mark.parametrize("timeout", [0, 0.0009])
+def test_a_timeout_that_the_server_takes_for_no_limit_is_refused(timeout: float) -> None:
+    """Less than a millisecond would be sent as 0, with which WAIT waits for ever."""
+    with pytest.raises(ValueError, match=r"^timeout must be at least 0\.001 s, not "):
+        Durability(timeout=timeout)
+
+
+@pytest.mark.parametrize("replicas", [True, 1.0, "1", None])
+def test_durability_wants_a_whole_number(replicas: Any) -> None:
+    """A bool or a float is a mistake."""
+    with pytest.raises(TypeError, match=r"^replicas must be an int, not "):
+        Durability(replicas=replicas)
+
+
+def test_durability_must_be_one() -> None:
+    """A bare number could be either of its two."""
+    with pytest.raises(TypeError, match=r"^durability must be a Durability, not int$"):
+        options(durability=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"lease_time": 3.6}, r"it has 0\.6 s \(.* request_timeout 5 s .* lease_time 3\.6 s\)$"),
+        ({"request_timeout": 0.5}, r"it has 0\.5 s \(.* request_timeout 0\.5 s .* lease_time 30 s"),
+        ({"lease_time": 3.6, "auto_extend": False}, r"it has 0\.6 s"),
+    ],
+    ids=["lease_time", "request_timeout", "no_renewal"],
+)
+def test_two_waits_must_fit_into_an_attempt(changes: dict[str, Any], shown: str) -> None:
+    """One may stand behind another one's WAIT, and then wait for its own; the numbers are shown."""
+    with pytest.raises(ValueError, match=r"two waits .*\(durability\.timeout 0\.2 s \+ 0\.1 s"):
+        options(durability=Durability(), **changes)
+    with pytest.raises(ValueError, match=shown):
+        options(durability=Durability(), **changes)
+    assert options(durability=Durability(timeout=0.1), **changes).durability is not None
+
+
+def test_with_the_defaults_a_lease_of_a_little_more_than_three_seconds_fits() -> None:
+    """As the documentation says."""
+    assert LeaderOptions(lease_time=3.61, durability=Durability()).renewal_budget > 0.6
+
+
 # -- a frozen value --------------------------------------------------------------------------
 
 
@@ -338,6 +406,7 @@ def test_equal_options_are_one_key() -> None:
         {"once_per": 60},
         {"request_timeout": 4},
         {"restart": True},
+        {"durability": Durability()},
     ]
     assert [next(iter(other)) for other in others] == [
         field.name for field in fields(LeaderOptions)
@@ -348,7 +417,9 @@ def test_equal_options_are_one_key() -> None:
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_case_62_options_can_be_pickled(protocol: int) -> None:
     """A worker process gets the same options, also those that are not the default."""
-    made = LeaderOptions(lease_time=9, wait_time=None, on_loss="notify", restart=True)
+    made = LeaderOptions(
+        lease_time=9, wait_time=None, on_loss="notify", restart=True, durability=Durability()
+    )
     assert pickle.loads(pickle.dumps(made, protocol)) == made
 
 

@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 
 from incumbent import (
     ActionFailed,
+    Durability,
     Elected,
     GroupElector,
     LeaderElector,
@@ -39,6 +40,9 @@ def made(redis: "Redis") -> None:
     options = LeaderOptions(lease_time=timedelta(seconds=3), once_per="0 3 * * *")
     assert_type(options, LeaderOptions)
     assert_type(options.changed(wait_time=None), LeaderOptions)
+    durability = Durability(replicas=2, timeout=timedelta(milliseconds=100))
+    assert_type(durability.timeout, float)
+    assert_type(options.changed(durability=durability).durability, Durability | None)
     assert_type(LeaderElector(redis, options, prefix="app", leader_id="me"), LeaderElector)
     assert_type(LeaderElector(MemoryStore(), hooks=[print]), LeaderElector)
     assert_type(GroupElector(redis, seats=4), GroupElector)

@@ -97,6 +97,7 @@ class Elector:
 
         Raises:
             LeadershipLostError: the lease was lost while the action ran; it comes when that ends.
+            NotDurableError: too few replicas have the lease, as `durability` wants it.
             BaseException: what the action raised, as it is; a loss is then a note on it.
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
@@ -124,6 +125,7 @@ class Elector:
 
         Raises:
             BaseException: what the action raised, if it is no `Exception`: a `KeyboardInterrupt`.
+            NotDurableError: too few replicas have the lease, as `durability` wants it.
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
@@ -141,6 +143,7 @@ class Elector:
 
         Raises:
             NotElectedError: on entry; not elected within `wait_time`.
+            NotDurableError: on entry; too few replicas have the lease, as `durability` wants it.
             LeadershipLostError: on exit; the lease was lost (with ``on_loss="notify"`` it is only
                 logged).
             BaseException: what the block raised, as it is; a loss is then a note on it.

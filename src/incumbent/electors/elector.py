@@ -56,6 +56,7 @@ class Elector:
         self._closed = False
         given = isinstance(redis, Store)
         store = redis if isinstance(redis, Store) else RedisStore(redis, self._prefix)
+        _check_durability(self._options, store)
         self._office: Office[Term] = Office(
             store, (LoggingHook(),) if hooks is None else hooks, owns_store=not given
         )
@@ -91,6 +92,7 @@ class Elector:
 
         Raises:
             LeadershipLostError: the lease was lost while the action ran.
+            NotDurableError: too few replicas have the lease, as `durability` wants it.
             Exception: what the action raised, as it is; a loss is then a note on it.
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
@@ -109,6 +111,7 @@ class Elector:
         Raises:
             asyncio.CancelledError: the caller, or the action itself, was cancelled. Like every
                 `BaseException` that is no `Exception` it comes out as it is.
+            NotDurableError: too few replicas have the lease, as `durability` wants it.
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
@@ -119,6 +122,7 @@ class Elector:
 
         Raises:
             NotElectedError: on entry; not elected within `wait_time`.
+            NotDurableError: on entry; too few replicas have the lease, as `durability` wants it.
             LeadershipLostError: on exit; the lease was lost (with ``on_loss="notify"`` it is only
                 logged).
             Exception: what the block raised, as it is; a loss is then a note on it.
@@ -134,7 +138,8 @@ class Elector:
     ) -> T:
         """Stand by for ever, run `action` while leading, and stand by again after a loss.
 
-        An outage of the server is survived, with back-off. With ``restart=True`` it goes on, with
+        An outage of the server is survived, with back-off, and so is a lack of the replicas that
+        `durability` wants. With ``restart=True`` it goes on, with
         back-off, after the action returned or raised as well, and never returns.
 
         Returns:
@@ -200,7 +205,8 @@ class Elector:
         The first tick is the next one: the period that has begun already is somebody else's. When a
         run takes longer than a period, the next one begins when it is over, on any replica, and
         those in between are left out. An action that raises is told to the hooks and does not end
-        the schedule, nor does an outage of the server, which is waited out within the period.
+        the schedule, nor does an outage of the server, or of the replicas that `durability` wants,
+        which is waited out within the period.
 
         Args:
             name: the election.
@@ -313,7 +319,9 @@ class Elector:
 
     def using(self, **changes: Unpack[OptionChanges]) -> Self:
         """A sibling with other options on the same connections: ``elector.using(wait_time=10)``."""
-        return self._sibling(_options=self._options.changed(**changes))
+        options = self._options.changed(**changes)
+        _check_durability(options, self._office.store)
+        return self._sibling(_options=options)
 
     def for_tenant(self, tenant: str) -> Self:
         """A sibling with names of its own: none meets one of another tenant, or of no tenant."""
@@ -386,6 +394,11 @@ class Elector:
         twin = copy.copy(self)
         vars(twin).update(changes, _closed=False, _watches=weakref.WeakSet())
         return twin
+
+
+def _check_durability(options: LeaderOptions, store: Store) -> None:
+    if options.durability is not None and not store.replicates:
+        raise ValueError(f"{options.durability!r} needs a server: {store!r} has no replicas")
 
 
 def _bind(

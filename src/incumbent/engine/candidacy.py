@@ -233,6 +233,7 @@ class Candidacy:
             options.stop_grace,
             options.once_per,
             self._after,
+            options.durability,
         )
 
     def _take(self, claim: Claim, grant: Grant) -> Lease:
@@ -240,6 +241,8 @@ class Candidacy:
         self._term = Term(self._office, self.options, self.name, claim, grant)
         if self._gate is not None:
             self._gate.elected(self._term)
+        if grant.doubts:
+            self._office.tell(events.DurabilityWeakened, self, findings=grant.doubts)
         self._lease = Lease(self._term)
         handle.push(self._lease)
         return self._lease

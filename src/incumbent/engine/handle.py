@@ -91,6 +91,8 @@ class Lease:
         Raises:
             ValueError: `duration` is 0, or more than the 30 days that a lease may have.
             redis.exceptions.RedisError: not confirmed within two `request_timeout`s.
+            NotDurableError: too few replicas have it, as `durability` wants it. `held` and
+                `remaining` are as before.
         """
         time = seconds("duration", duration)
         if not 0 < time <= MAX_LEASE_TIME:

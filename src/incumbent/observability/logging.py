@@ -20,6 +20,7 @@ _LEVELS: Final = {
     "ActionRaised": (logging.ERROR, "action raised"),
     "AttemptSkipped": (logging.DEBUG, "not elected"),
     "AttemptDelayed": (logging.WARNING, "election delayed"),
+    "DurabilityWeakened": (logging.WARNING, "durability weakened"),
     "HeartbeatDelayed": (logging.WARNING, "heartbeat delayed"),
     "CandidateExpired": (logging.WARNING, "candidate expired"),
     "WithdrawalFailed": (logging.WARNING, "withdrawal failed"),

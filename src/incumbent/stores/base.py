@@ -18,6 +18,7 @@ from typing import (
     runtime_checkable,
 )
 
+from incumbent.options import Durability
 from incumbent.periods import OncePer
 from incumbent.results import LeaderInfo, LeaderState
 
@@ -57,6 +58,8 @@ class Claim(NamedTuple):
     """At most one term per such period, whoever holds it."""
     after: int = 0
     """Only in a period that begins after this time: milliseconds since the epoch."""
+    durability: Durability | None = None
+    """How many replicas must have each grant and each extension, for it to count."""
 
     def __repr__(self) -> str:
         return f"<Claim of {self.election!r} by {self.leader_id!r}>"
@@ -73,6 +76,8 @@ class Grant(NamedTuple):
     """When the answered request was sent, by `incumbent.clock`."""
     doubtful: bool
     """True when a copy of the request had no answer, and may yet arrive."""
+    doubts: tuple[str, ...] = ()
+    """What makes `durability` weaker on this server: said with the first such grant only."""
 
 
 class Busy(NamedTuple):
@@ -133,6 +138,11 @@ class Store(Protocol):
     Those who wait for a seat stand in line: first come, first served.
     """
 
+    @property
+    def replicates(self) -> bool:
+        """Whether there can be replicas: without, a claim with `durability` must not be made."""
+        ...
+
     async def acquire(
         self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
     ) -> Grant | Busy | Ran:
@@ -143,8 +153,9 @@ class Store(Protocol):
         `Ran` it has left as well.
 
         A grant that arrives too late to be of use counts as an overdue answer, and is raised as
-        such. When this raises, or is cancelled, nothing of the claim is left behind, as far as the
-        server can be reached; a place keeps its rank, should it be used again.
+        such; one that too few replicas have is raised as a `NotDurableError`. When this raises, or
+        is cancelled, nothing of the claim is left behind, as far as the server can be reached; a
+        place keeps its rank, should it be used again.
         """
         ...
 
@@ -159,7 +170,11 @@ class Store(Protocol):
     async def extend(
         self, claim: Claim, seat: int, duration: float, budget: Budget
     ) -> Extended | NotYours:
-        """Let the lease live `duration` seconds from now, at least; never shortens it."""
+        """Let the lease live `duration` seconds from now, at least; never shortens it.
+
+        An extension that too few replicas have is raised as a `NotDurableError`: it is not known
+        whether it will count.
+        """
         ...
 
     async def release(

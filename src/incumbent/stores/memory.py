@@ -99,6 +99,10 @@ class MemoryStore:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self._seats)} seats>"
 
+    @property
+    def replicates(self) -> bool:
+        return False
+
     async def acquire(
         self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
     ) -> Grant | Busy | Ran:

@@ -1,28 +1,15 @@
-"""What facts about a server mean for elections, and what to do about it. Pure.
-
-A finding is ``ok``, a ``note`` (a bound that one should know), or ``wrong``.
-"""
+"""What facts about a server mean for elections, and what to do about it. Pure."""
 
 from collections.abc import Iterator
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final
 
+from incumbent.stores.redis import fitness
 from incumbent.stores.redis.facts import Facts
-
-Level: TypeAlias = Literal["ok", "note", "wrong"]
+from incumbent.stores.redis.fitness import Finding
 
 OLDEST: Final = (6, 2)
 SHOWN: Final = 5
 """How many keys are named."""
-
-
-class Finding(NamedTuple):
-    """One thing that was looked at."""
-
-    about: str
-    level: Level
-    found: str
-    means: str = ""
-    advice: str = ""
 
 
 def judge(facts: Facts, lease: float) -> list[Finding]:
@@ -30,9 +17,9 @@ def judge(facts: Facts, lease: float) -> list[Finding]:
     return [
         *_version(facts),
         *_answers(facts, lease),
-        *_memory(facts),
+        *fitness.eviction(facts.info),
         *_replication(facts, lease),
-        *_persistence(facts),
+        *fitness.persistence(facts.info, facts.config),
         *_rights(facts),
         *_clock(facts),
         *_messages(facts),
@@ -77,27 +64,6 @@ def _answers(facts: Facts, lease: float) -> Iterator[Finding]:
         yield Finding("latency", "ok", found)
 
 
-def _memory(facts: Facts) -> Iterator[Finding]:
-    info = facts.info
-    if "maxmemory_policy" not in info:
-        return
-    policy, most = str(info["maxmemory_policy"]), int(info.get("maxmemory", 0))
-    found = f"{policy}, {'no limit' if not most else f'{most} bytes at most'}"
-    if policy != "noeviction":
-        yield Finding(
-            "eviction",
-            "wrong" if most else "note",
-            found,
-            "a full server throws leases away: their work is stopped, and others may lead sooner",
-            "set maxmemory-policy noeviction, or use a server of its own",
-        )
-    elif most and int(info.get("used_memory", 0)) > 0.9 * most:
-        means = "nearly full: nobody can be elected when it is; who leads goes on"
-        yield Finding("eviction", "wrong", found, means, "give it more memory, or less to keep")
-    else:
-        yield Finding("eviction", "ok", found)
-
-
 def _replication(facts: Facts, lease: float) -> Iterator[Finding]:
     info = facts.info
     if not info:
@@ -121,68 +87,7 @@ def _replication(facts: Facts, lease: float) -> Iterator[Finding]:
         yield Finding("replication", "note", f"{replicas} replicas, asynchronous", means, advice)
     else:
         yield Finding("replication", "ok", "no replicas")
-    yield from _least_replicas(facts, lease, replicas)
-
-
-def _least_replicas(facts: Facts, lease: float, replicas: int) -> Iterator[Finding]:
-    least = int(facts.config.get("min-replicas-to-write", "0"))
-    lag = int(facts.config.get("min-replicas-max-lag", "0"))
-    if not facts.config or not (least or replicas):
-        return
-    good = int(facts.info.get("min_slaves_good_slaves", replicas))
-    found = f"min-replicas-to-write {least}, min-replicas-max-lag {lag} s"
-    if good < least:
-        means = f"only {good} replicas are in time: the server refuses writes, nobody is elected"
-        yield Finding("min-replicas", "wrong", found, means, "bring the replicas back")
-    elif not least:
-        yield Finding(
-            "min-replicas",
-            "note",
-            found,
-            "a primary that is cut off goes on electing, beside the one that took over",
-            f"set min-replicas-to-write 1 and a max-lag of {max(1, int(lease / 3))} s at most",
-        )
-    elif not lag or lag > lease / 3:
-        yield Finding(
-            "min-replicas",
-            "wrong",
-            found,
-            f"a cut-off primary renews leases that long: more than a renewal ({lease / 3:.2g} s)",
-            f"set min-replicas-max-lag {max(1, int(lease / 3))} at most, or use a longer lease",
-        )
-    else:
-        yield Finding("min-replicas", "ok", found)
-
-
-def _persistence(facts: Facts) -> Iterator[Finding]:
-    info = facts.info
-    if "aof_enabled" not in info:
-        return
-    for name in ("rdb_last_bgsave_status", "aof_last_write_status"):
-        if info.get(name, "ok") != "ok":
-            means = "the server may refuse writes (MISCONF): nobody is elected then"
-            yield Finding("persistence", "wrong", f"{name}: {info[name]}", means, "look at its log")
-    sync, save = facts.config.get("appendfsync"), facts.config.get("save", "")
-    if not info["aof_enabled"]:
-        kept = f"no append-only file, snapshots only (save {save})" if save else "nothing is kept"
-        yield Finding(
-            "persistence",
-            "note",
-            kept if facts.config else "no append-only file",
-            "a restart forgets leases: two may lead until the next renewal; fences still grow",
-            "set appendonly yes (and appendfsync always), or keep it down for a lease time",
-        )
-    elif sync in {None, "always"}:
-        yield Finding("persistence", "ok", f"append-only file{f', fsync {sync}' if sync else ''}")
-    else:
-        yield Finding(
-            "persistence",
-            "note",
-            f"append-only file, fsync {sync}",
-            "a machine that loses power forgets the last writes: two may lead until the next"
-            " renewal; fences still grow",
-            "set appendfsync always, or keep the server down for a lease time after a power cut",
-        )
+    yield from fitness.least_replicas(facts.info, facts.config, lease)
 
 
 def _rights(facts: Facts) -> Iterator[Finding]:

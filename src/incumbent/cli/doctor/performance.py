@@ -1,10 +1,11 @@
 """What `doctor` does: facts, findings, and how they are shown."""
 
 from incumbent.cli.asking import Where, ask, asking
-from incumbent.cli.doctor.judgement import Finding, judge
+from incumbent.cli.doctor.judgement import judge
 from incumbent.cli.elections.words import as_json as in_json
 from incumbent.cli.elections.words import printable
 from incumbent.stores.redis.facts import Facts, facts_of
+from incumbent.stores.redis.fitness import Finding
 
 
 def examine(where: Where, lease: float, *, as_json: bool) -> bool:

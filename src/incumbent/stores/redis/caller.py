@@ -5,6 +5,7 @@ several servers, which one has whose keys: that is the way's affair.
 """
 
 import asyncio
+import copy
 import random
 from collections.abc import Sequence
 from typing import Final
@@ -22,7 +23,7 @@ from incumbent.stores.redis.primary import Primary
 from incumbent.stores.redis.scripts import PackedKeys, Script
 from incumbent.stores.redis.server import Server
 from incumbent.stores.redis.way import Way
-from incumbent.stores.redis.wire import ElsewhereError, Reply, Request, Wire
+from incumbent.stores.redis.wire import ElsewhereError, MakeWire, Reply, Request, Wire
 
 FIRST_PAUSE: Final = 0.005
 LONGEST_PAUSE: Final = 0.25
@@ -74,6 +75,12 @@ class Caller:
         self._pid = process.pid
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
+
+    def beside(self, make_wire: MakeWire) -> "Caller":
+        """Another way to the same server, by wires of another make."""
+        other = copy.copy(self)  # which knows as well whose process the connections are
+        vars(other).update(_way=self._way.beside(make_wire))
+        return other
 
     async def run(
         self,

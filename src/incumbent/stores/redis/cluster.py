@@ -24,7 +24,7 @@ from incumbent.stores.redis.nodes import NodePool
 from incumbent.stores.redis.scripts import PackedKeys, pack
 from incumbent.stores.redis.server import Server
 from incumbent.stores.redis.slots import Address, SlotMap, address_of, read, slot_of
-from incumbent.stores.redis.wire import Request, Wire
+from incumbent.stores.redis.wire import MakeWire, Question, Wire
 
 LOOK_WITHIN: Final = 5.0
 """Seconds in which a node must say who has which slot."""
@@ -41,8 +41,11 @@ _WHO: Final = b"*2\r\n" + pack((b"CLUSTER", b"SLOTS"))
 class Cluster:
     """The nodes that the caller's `client` knows, and those that they name."""
 
-    def __init__(self, client: RedisCluster, *, own: bool = False) -> None:
+    def __init__(
+        self, client: RedisCluster, make_wire: MakeWire = Wire, *, own: bool = False
+    ) -> None:
         self._client = client
+        self._make_wire = make_wire
         self._own = own
         """Whether the connections are ours, because the client is that of the parent process."""
         self._servers: dict[Address, Server] = {}
@@ -155,7 +158,7 @@ class Cluster:
     async def _ask(self, address: Address) -> SlotMap:
         wire = await self._wire_to(address)
         try:
-            reply = await wire.send(Request(_WHO), LOOK_WITHIN)
+            reply = await wire.send(Question(_WHO), LOOK_WITHIN)
         finally:
             if self._closed and not wire.busy:
                 await wire.retire()
@@ -180,7 +183,7 @@ class Cluster:
     async def _wire_to(self, address: Address) -> Wire:
         server = self._servers.get(address)
         if server is None:
-            server = self._servers[address] = Server(self.pool(address))
+            server = self._servers[address] = Server(self.pool(address), self._make_wire)
         return server.wire() or await server.find()
 
     def pool(self, address: Address) -> NodePool:
@@ -197,9 +200,13 @@ class Cluster:
         for ears in tuple(self._ears):
             ears.rearrange()
 
+    def beside(self, make_wire: MakeWire) -> "Cluster":
+        """The same cluster, by wires of another make."""
+        return Cluster(self._client, make_wire, own=self._own)
+
     def heir(self, *, forked: bool) -> "Cluster":
         """The same for another event loop, or for a forked child."""
-        return Cluster(self._client, own=self._own or forked)
+        return Cluster(self._client, self._make_wire, own=self._own or forked)
 
     async def retire(self) -> None:
         """Give all connections back when nothing is under way on them."""

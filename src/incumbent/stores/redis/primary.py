@@ -20,7 +20,7 @@ from incumbent.stores.redis import sentinels
 from incumbent.stores.redis.inbox import Inbox
 from incumbent.stores.redis.scripts import PackedKeys
 from incumbent.stores.redis.server import Server
-from incumbent.stores.redis.wire import Wire
+from incumbent.stores.redis.wire import MakeWire, Wire
 
 LOOK_EVERY: Final = 1.0
 """Seconds between two questions to the Sentinels, at the least."""
@@ -32,9 +32,10 @@ LOOK_WITHIN: Final = 5.0
 class Primary:
     """Whoever is the primary of the service that `pool` belongs to."""
 
-    def __init__(self, pool: SentinelConnectionPool) -> None:
+    def __init__(self, pool: SentinelConnectionPool, make_wire: MakeWire = Wire) -> None:
         self._pool = pool
-        self._server = Server(pool)
+        self._make_wire = make_wire
+        self._server = Server(pool, make_wire)
         self._ears: weakref.WeakSet[Inbox] = weakref.WeakSet()
         self._looked_at = clock.now()
         self._look: asyncio.Task[None] | None = None
@@ -61,9 +62,14 @@ class Primary:
         self._ears.add(made)
         return made
 
+    def beside(self, make_wire: MakeWire) -> "Primary":
+        """The same primary, by wires of another make."""
+        return Primary(self._pool, make_wire)
+
     def heir(self, *, forked: bool) -> "Primary":
         """The same for another event loop, or for a forked child."""
-        return Primary(cast(SentinelConnectionPool, self._server.heir(forked=forked).pool))
+        pool = cast(SentinelConnectionPool, self._server.heir(forked=forked).pool)
+        return Primary(pool, self._make_wire)
 
     async def retire(self) -> None:
         """Give all connections back when nothing is under way on them."""

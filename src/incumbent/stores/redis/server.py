@@ -9,7 +9,7 @@ from incumbent.stores.redis.connection import Pool
 from incumbent.stores.redis.inbox import Inbox
 from incumbent.stores.redis.scripts import PackedKeys
 from incumbent.stores.redis.slots import Address
-from incumbent.stores.redis.wire import Wire
+from incumbent.stores.redis.wire import MakeWire, Wire
 
 MOST_RETIRED: Final = 5
 """How many slow wires may end in peace beside the one that is used; a frozen server makes many."""
@@ -18,8 +18,9 @@ MOST_RETIRED: Final = 5
 class Server:
     """One server, by the connections of `pool`."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, make_wire: MakeWire = Wire) -> None:
         self.pool: Pool = pool
+        self._make_wire = make_wire
         self._wire: Wire | None = None
         self._retired: list[Wire] = []
 
@@ -32,7 +33,7 @@ class Server:
         """A new wire. Old ones that still have something under way are remembered, but not many."""
         old = (*self._retired, self._wire)
         self._retired = [wire for wire in old if wire is not None and wire.busy]
-        new = self._wire = Wire(self.pool)
+        new = self._wire = self._make_wire(self.pool)
         while len(self._retired) > MOST_RETIRED:
             await self._retired.pop(0).drop()
         return new
@@ -50,13 +51,17 @@ class Server:
         """An inbox on this server."""
         return Inbox(self.pool)
 
+    def beside(self, make_wire: MakeWire) -> "Server":
+        """The same server, by wires of another make."""
+        return Server(self.pool, make_wire)
+
     def heir(self, *, forked: bool) -> "Server":
         """The same for another event loop, or for a forked child."""
         pool = self.pool
         if forked:
             pool = copy.copy(pool)
             pool.reset()
-        return Server(pool)
+        return Server(pool, self._make_wire)
 
     async def retire(self) -> None:
         """Give all connections back when nothing is under way on them."""

@@ -14,6 +14,7 @@ from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 from incumbent import clock
+from incumbent.errors import NotDurableError
 from incumbent.lease import valid_until
 from incumbent.periods import OncePer
 from incumbent.results import LeaderInfo, LeaderState
@@ -43,6 +44,7 @@ from incumbent.stores.redis.wire import Reply
 
 if TYPE_CHECKING:
     from incumbent.stores.mailbox import Mailbox
+    from incumbent.stores.redis.durability import Confirmer
     from incumbent.stores.redis.registry import RedisRegistry
     from incumbent.stores.redis.transaction import BlockingTransaction, Transaction
     from incumbent.stores.redis.watching import Watching
@@ -61,6 +63,7 @@ class RedisStore:
         _check(client)
         self._prefix = prefix
         self._caller = Caller(client)
+        self._confirmer: Confirmer | None = None
         self._lines: Lines | None = None
         self._watching: Watching | None = None
         self._ahead = time.time() - clock.now()
@@ -77,22 +80,34 @@ class RedisStore:
 
         return RedisRegistry(self._caller, self._prefix)
 
+    @property
+    def replicates(self) -> bool:
+        return True
+
     async def acquire(
         self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
     ) -> Grant | Busy | Ran:
         mine = _ours(place)
-        call = Call()
+        call, granted = Call(), False
         trying, cleaning = _parts(budget)
+        began = clock.now()
         try:
             reply = await self._ask(claim, mine, trying, call, last=last)
-            if reply[0] == b"granted":
-                grant = _grant(claim, reply, call)
+            granted = reply[0] == b"granted"
+            if granted:
+                doubts: tuple[str, ...] = ()
+                if claim.durability is not None:
+                    keys = keys_of(self._prefix, claim.election, claim.seats).extend[int(reply[1])]
+                    left = Budget(trying.total - (clock.now() - began), trying.each)
+                    doubts = await self._durably.confirm(claim, keys, left)
+                grant = _grant(claim, reply, call, doubts)
                 if mine is not None:
                     mine.close()
                 return grant
         except BaseException as error:
             # Whatever was read by somebody, only what was refused to *us* is known to be nothing.
-            refused = isinstance(error, redis_errors.ResponseError) and not call.doubtful
+            said = isinstance(error, redis_errors.ResponseError)
+            refused = said and not granted and not call.doubtful
             if call.sent and not refused:
                 await finish(partial(self._leave_quietly, claim, cleaning, mine))
             raise
@@ -172,8 +187,11 @@ class RedisStore:
     ) -> Extended | NotYours:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         call = Call()
-        args = (claim.token.encode(), ms(duration))
-        reply = await self._caller.run(scripts.EXTEND, keys.extend[seat], args, budget, call)
+        if claim.durability is None:
+            args = (claim.token.encode(), ms(duration))
+            reply = await self._caller.run(scripts.EXTEND, keys.extend[seat], args, budget, call)
+        else:
+            reply = await self._durably.extend(claim, keys.extend[seat], duration, budget, call)
         if reply[0] == b"held":
             return Extended(int(reply[1]) / 1000, call.sent_at, asked=bool(reply[2]))
         return "taken" if reply[0] == b"taken" else "gone"
@@ -240,7 +258,7 @@ class RedisStore:
         self._watching.hubs.join(election, seats, budget, mailbox)
 
     def passing(self, error: Exception) -> bool:
-        return faults.passing(error)
+        return isinstance(error, NotDurableError) or faults.passing(error)
 
     async def aclose(self) -> None:
         lines, watching = self._lines, self._watching
@@ -250,7 +268,17 @@ class RedisStore:
             if lines is not None:
                 await (lines.aclose() if lines.at_home else lines.forsake())
         finally:
+            if self._confirmer is not None:
+                await self._confirmer.aclose()
             await self._caller.aclose()
+
+    @property
+    def _durably(self) -> "Confirmer":
+        if self._confirmer is None:
+            from incumbent.stores.redis.durability import Confirmer  # noqa: PLC0415 - few want it
+
+            self._confirmer = Confirmer(self._caller)
+        return self._confirmer
 
     async def _lines_here(self) -> Lines:
         """The lines of this event loop and this process."""
@@ -312,7 +340,7 @@ def _ours(place: Place | None) -> ServerPlace | None:
     raise TypeError(f"a place of another store: {place!r}")
 
 
-def _grant(claim: Claim, reply: Sequence[Any], call: Call) -> Grant:
+def _grant(claim: Claim, reply: Sequence[Any], call: Call, doubts: tuple[str, ...]) -> Grant:
     _, seat, fence, since, ttl_ms = reply
     ttl, sent_at = int(ttl_ms) / 1000, call.sent_at
     if clock.now() + claim.margin >= valid_until(sent_at, ttl):
@@ -326,6 +354,7 @@ def _grant(claim: Claim, reply: Sequence[Any], call: Call) -> Grant:
         ttl=ttl,
         sent_at=sent_at,
         doubtful=call.doubtful,
+        doubts=doubts,
     )
 
 

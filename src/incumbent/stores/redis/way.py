@@ -8,7 +8,7 @@ from typing import Protocol
 from redis import exceptions as redis_errors
 
 from incumbent.stores.redis.scripts import PackedKeys
-from incumbent.stores.redis.wire import Wire
+from incumbent.stores.redis.wire import MakeWire, Wire
 
 
 class Listener(Protocol):
@@ -71,6 +71,10 @@ class Way(Protocol):
 
     def ears(self) -> Ears:
         """New ears, which nobody listens by yet."""
+        ...
+
+    def beside(self, make_wire: MakeWire) -> "Way":
+        """Another way to the same, by wires of another make."""
         ...
 
     def heir(self, *, forked: bool) -> "Way":

@@ -8,7 +8,7 @@ connection.
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from redis import exceptions as redis_errors
@@ -64,6 +64,12 @@ class Request:
         """Give the answer, or an exception in its place, to who waits for it."""
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(reply)
+
+
+class Question(Request):
+    """A command that writes nothing: no replica has to have it."""
+
+    __slots__ = ()
 
 
 class Wire:
@@ -233,10 +239,13 @@ class Wire:
                 reply = error
                 astray = astray or wrong_server(error)
             request.unanswered = False
-            request.resolve(reply)
+            self._answer(request, reply)
         if astray:
             await self._kept.cut()
         return reply
+
+    def _answer(self, request: Request, reply: Reply) -> None:
+        request.resolve(reply)
 
     def _watch(self, overdue_at: float) -> None:
         """One timer watches over all that is queued or in a batch: most is answered long before."""
@@ -283,6 +292,9 @@ class Wire:
         queue, self._queue = self._queue, []
         for request in queue:
             request.resolve(ElsewhereError("this connection keeps others waiting"))
+
+
+MakeWire: TypeAlias = Callable[[Pool], Wire]
 
 
 def _overdue(request: Request) -> redis_errors.TimeoutError:

@@ -8,6 +8,8 @@ local seat = redis.call('HMGET', KEYS[2], 'token', 'asked')
 if seat[1] ~= ARGV[1] then
   return {seat[1] and 'taken' or 'gone'}
 end
-local ttl = prolong(KEYS[2], tonumber(ARGV[2]))
+-- Also when it changes nothing: who waits for replicas waits for this write. Not 0, which would delete the seat.
+local ttl = math.max(tonumber(ARGV[2]), redis.call('PTTL', KEYS[2]), 1)
+redis.call('PEXPIRE', KEYS[2], ttl)
 redis.call('PEXPIRE', KEYS[1], math.max(FENCE_TTL, 2 * ttl))
 return {'held', ttl, seat[2] and 1 or 0}

@@ -20,11 +20,13 @@ CHOSEN = {"INCUMBENT_TEST_SERVER", "INCUMBENT_TEST_URL"}  # the user knows bette
 FOUND = [version for version in PYTHONS if shutil.which(f"python{version}")]
 OLDEST, NEWEST = (FOUND[0], FOUND[-1]) if FOUND else (PYTHONS[0], PYTHONS[-1])
 COVERAGE = ROOT / ".coverage-data"
-ONCE = ["test_kit_*.py", "test_bench_smoke.py", "cli/*", "docs/*", "topology/*", "web/*"]
+ONCE = ["test_kit_*.py", "test_bench_smoke.py", "test_model.py"]
+ONCE += [f"{folder}/*" for folder in ("cli", "docs", "durability", "topology", "web")]
+"""What is of no Python in particular, and takes long."""
 WIRE = ["tests/contract", "tests/promises"]
 """What shows how we get on with a server, a client, an event loop."""
 REDIS_PY = ["5.2", "6.4", "7.4", "8.1"]
-NOT_BETWEEN = ["blocking/*", "cancellation/*", "field/*"]
+NOT_BETWEEN = ["blocking/*", "fencing/*", "field/*"]
 
 nox.needs_version = ">=2025.10.14"
 nox.options.default_venv_backend = "uv"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis.exceptions import AuthenticationError, ResponseError
 
-from incumbent import LeaderElector, MemoryStore, OncePer
+from incumbent import Elected, LeaderElector, LeaderOptions, MemoryStore, OncePer, Skipped
 from incumbent.events import ActionRaised, AttemptDelayed
 from kit.fixtures import MakeClient, MakeProxy
 from kit.servers import Server
@@ -182,6 +182,22 @@ async def test_a_clock_that_is_ahead_misses_no_tick(
         await wait_until(lambda: len(book.runs) >= 5, within=30)
         await cancel(task)
     assert book.runs == list(range(book.runs[0], book.runs[0] + len(book.runs)))
+
+
+async def test_a_late_answer_does_not_set_the_clock_back(
+    valkey: Server, make_client: MakeClient, make_proxy: MakeProxy
+) -> None:
+    """That a tick was run is told late: the time in that answer is older than the present."""
+    proxy = await make_proxy(valkey)
+    options = LeaderOptions(once_per=86_400)
+    async with (
+        LeaderElector(make_client(valkey), options) as first,
+        LeaderElector(make_client(proxy), options) as late,
+    ):
+        assert isinstance(await first.attempt("daily", nothing), Elected)
+        proxy.delay(1.0)
+        assert isinstance(await late.attempt("daily", nothing), Skipped)
+        assert abs(late._office.store.wall_clock() / 1000 - time.time()) < 0.5
 
 
 async def test_case_84_no_minimum_hold_stands_in_the_way(

@@ -150,8 +150,14 @@ class RedisStore:
             if reply[0] == b"granted":
                 # Not before: a grant that is repeated says when it was made.
                 self._ahead = max(self._ahead, int(reply[3]) / 1000 - clock.now())
-            elif reply[0] in {b"when", b"ran"}:
+            elif reply[0] == b"when":
                 self._ahead = int(reply[1]) / 1000 - clock.now()
+            elif reply[0] == b"ran":
+                # Said between question and answer, and no more is known: an answer that came late
+                # must not set the clock back, or the next tick is answered as much too late.
+                said = int(reply[1]) / 1000
+                earliest, latest = said - clock.now(), said - call.sent_at
+                self._ahead = min(max(self._ahead, earliest), latest)
             if reply[0] != b"when":
                 return reply
         raise redis_errors.TimeoutError(

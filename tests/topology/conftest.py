@@ -88,11 +88,16 @@ async def make_watched_elector() -> AsyncIterator[MakeWatchedElector]:
             client = manager.master_for(SERVICE)
             for each in (client, *manager.sentinels):
                 stack.push_async_callback(each.aclose)
+            stack.callback(_has_all_back, client)
             elector = elector_of(client, **options)
             stack.push_async_callback(elector.aclose)
             return elector
 
         yield make
+
+
+def _has_all_back(client: Any) -> None:
+    assert not client.connection_pool._in_use_connections
 
 
 @pytest.fixture

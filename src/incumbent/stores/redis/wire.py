@@ -115,8 +115,10 @@ class Wire:
         self.retired = True
         if self._sender is not None:
             self._sender.cancel()
+        elif self.busy:
+            await self._kept.cut()  # who is at it gives it back
         else:
-            await self._kept.cut()
+            await finish(self._kept.close)
 
     async def forsake(self) -> None:
         """Retire a wire whose event loop is gone: nothing of it can be awaited any more."""

@@ -3,19 +3,25 @@
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from kit import chaos, faults
+from kit import chaos
 from kit.checker import Report, Term, check
 from kit.crew import Crew, Member
-from kit.faults import Storm
-from kit.fixtures import StartServer
+from kit.faults import Fault
+from kit.fixtures import CHOSEN, StartServer
+from kit.outcome import Outcome
+from kit.records import Recorder
 from kit.register import RegisterReport, check_register
 from kit.servers import Server
+from kit.storm import Storm
+from kit.topologies import OverCluster, OverSentinels, Topology
 from kit.waiting import wait_until
 
 LEASE = 0.6
@@ -69,6 +75,34 @@ async def test_what_is_done_to_a_leader(valkey: Server, tmp_path: Path) -> None:
         assert kinds[kind] == 1
 
 
+async def test_what_a_leader_does_to_itself(valkey: Server, tmp_path: Path) -> None:
+    """Its loop stalls, its clock jumps, its call is cancelled: each ends its term, on record."""
+    async with Crew(valkey, tmp_path, size=2, plan=PLAN) as crew:
+        await crew.all_standing()
+        for order, kind in (("stall", "lost"), ("step", "lost"), ("cancel", "stopped")):
+            leader = await _leader(crew)
+            before = len(_ends(crew))
+            crew.order(leader, order, 2 * LEASE)
+            await _more(partial(_ends, crew), before)
+            assert _ends(crew)[before] == (leader.process, kind)
+            await _more(partial(_elected, crew), before + 1)
+    check(crew.records()).assert_sound(min_terms=4)
+    assert sum(each.kind == "paused" for each in crew.records()) == 2
+
+
+def _ends(crew: Crew) -> list[tuple[str, str]]:
+    ends = {"lost", "stopped"}
+    return [(each.process, each.kind) for each in crew.records() if each.kind in ends]
+
+
+def _elected(crew: Crew) -> list[str]:
+    return [each.process for each in crew.records() if each.kind == "elected"]
+
+
+async def _more(found: Callable[[], Sequence[object]], than: int) -> None:
+    await wait_until(lambda: len(found()) > than, within=20, every=0.05)
+
+
 async def _follower(crew: Crew, before: Member) -> Member:
     return await wait_until(
         lambda: leader if (leader := crew.leader()) not in (None, before) else None,
@@ -95,20 +129,20 @@ async def test_a_contender_that_fails_is_told(valkey: Server, tmp_path: Path) ->
         await crew.__aexit__()
 
 
-async def test_a_storm_repeats_by_its_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_storm_repeats_by_its_seed(tmp_path: Path) -> None:
     """One seed, one list of faults; another seed, another; some members stay well."""
 
     class Still(Crew):
-        def leader(self) -> Member | None:
+        def leader(self, election: str = "", seat: int = 0) -> Member | None:
             return None
 
     async def blow(seed: int) -> list[tuple[str, str]]:
         crew = Still(Server(), tmp_path)  # never started
+        crew._recorder = crew._stack.enter_context(Recorder(tmp_path / "crew.jsonl"))
         crew.members = [Member(place, None) for place in "abcd"]  # type: ignore[arg-type] # unused
         seen: list[tuple[str, str]] = []
-        storm = Storm(crew, seconds=0.1, lease_time=1, seed=seed, pause=(0.001, 0.002))
 
-        def fake(name: str) -> faults.Fault:
+        def fake(name: str) -> Fault:
             async def fault(_: Crew, member: Member, draw: random.Random, lease: float) -> None:
                 seen.append((name, member.place))
                 assert len(storm._hit) <= 2
@@ -116,8 +150,12 @@ async def test_a_storm_repeats_by_its_seed(tmp_path: Path, monkeypatch: pytest.M
 
             return fault
 
-        monkeypatch.setattr(faults, "FAULTS", [(fake("x"), 1), (fake("y"), 2)])
-        assert (await storm.rage()).total() == len(seen)
+        deck = [(fake("x"), 1), (fake("y"), 2)]
+        storm = Storm(
+            crew, seconds=0.2, lease_time=1, seed=seed, every=0.001, deck=deck, on_server=()
+        )
+        async with crew._stack:
+            assert (await storm.rage()).total() == len(seen)
         return seen[:10]
 
     first, again, other = await blow(1), await blow(1), await blow(2)
@@ -131,7 +169,7 @@ def test_a_chaos_run_ends_with_its_verdict(
 ) -> None:
     """The report says what was found, and the exit code is 1 as soon as one promise was broken."""
     term = Term(process="a1", election="crew", seat=0, fence=1, start=1, end=2)
-    fine = chaos.Outcome(
+    fine = Outcome(
         seconds=1,
         seed=1,
         lease_time=0.8,
@@ -155,7 +193,7 @@ def test_a_chaos_run_ends_with_its_verdict(
         *((word, outcome, 1) for word, outcome in broken.items()),
     ]:
 
-        async def run(*_: object, given: chaos.Outcome = outcome, **__: object) -> chaos.Outcome:
+        async def run(*_: object, given: Outcome = outcome, **__: object) -> Outcome:
             return given
 
         monkeypatch.setattr(chaos, "run", run)
@@ -187,3 +225,44 @@ async def test_ten_seconds_of_chaos(start_server: StartServer, tmp_path: Path) -
     assert outcome.sound
     assert len(outcome.report.terms) > 5
     assert outcome.faults.total() > 5
+
+
+async def test_all_electors_at_once(start_server: StartServer, tmp_path: Path) -> None:
+    """P1, P4, P7: one leader, a group, candidates, a schedule and short elections in one storm."""
+    mill = {"shared": 8, "grouped": 2, "own": 4}
+    outcome = await chaos.run(
+        start_server(aof=True),
+        tmp_path,
+        seconds=8,
+        seed=11,
+        lease_time=1.2,
+        everything=True,
+        mill=mill,
+        patience=10,
+    )
+    print(outcome)
+    outcome.assert_sound()
+    assert outcome.short.elections > 100
+    assert outcome.short.handed_over > 10
+    assert outcome.ticks.runs > 1
+    assert {term.election for term in outcome.report.terms} == {"crew", "seats", "best"}
+
+
+@pytest.mark.parametrize("kind", [OverCluster, partial(OverSentinels, orderly=False)])
+async def test_more_than_one_server(
+    start_server: StartServer, tmp_path: Path, kind: Callable[[str], Topology]
+) -> None:
+    """P1, P4, P7 on who Sentinels say is the primary, and on a cluster whose slots move."""
+    with kind(CHOSEN[0]) as topology:
+        outcome = await chaos.run(
+            start_server(aof=True),
+            tmp_path,
+            seconds=4,
+            seed=5,
+            lease_time=2.0,
+            topology=topology,
+            patience=10,
+        )
+    print(outcome)
+    outcome.assert_sound()
+    assert outcome.faults["kill_primary"]

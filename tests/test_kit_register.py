@@ -18,7 +18,7 @@ async def test_accepts_and_refuses(server: Server, make_client: MakeClient) -> N
         (big, "a", True), (big, "a", True), (big + 1, "b", True), (big, "a", False),
     ):  # fmt: skip
         assert await write(client, "e", fence, process, wall()) is accepted
-    log = read(server, "e")
+    log = list(read(server, "e"))
     assert [(entry.fence - big, entry.process, entry.accepted) for entry in log] == [
         (0, "a", True), (0, "a", True), (1, "b", True), (0, "a", False),
     ]  # fmt: skip

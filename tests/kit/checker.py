@@ -15,17 +15,20 @@ It overlaps with nothing and its place among the others is unknown; its fence st
 """
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from kit.finding import Finding
 from kit.records import Record
 
 _ENDS = frozenset({"stopped", "lost"})
 _HINDERS = frozenset({"paused", "cut"})
 _RECOVERS = frozenset({"resumed", "restored"})
 _LEAVES = frozenset({"elected", "away", "killed", "stopped", "lost"})
+_DONE_TO = _HINDERS | _RECOVERS | {"killed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,7 @@ class Term:
     fence: int
     start: float
     end: float
+    how: str = field(default="", compare=False)  # "stopped", "lost", or "" when it wrote no end
 
     @property
     def stillborn(self) -> bool:
@@ -81,17 +85,22 @@ class Report:
 
 
 def check(records: Iterable[Record], *, until: float | None = None, settle: float = 0.0) -> Report:
-    """Look at all records of one run, which ended at `until` (default: with the last record)."""
-    history = sorted(records, key=lambda record: record.at)
+    """Look at all records of one run, which ended at `until` (default: with the last record).
+
+    `records` is gone through twice, and of the work, which is most of them, nothing is kept.
+    """
+    if iter(records) is records:
+        raise TypeError("records can be gone through only once, and it takes two times")
+    history, valid = _gather(records)
     last = max((record.at for record in history), default=0.0)
-    terms = _terms(history)
-    seats = _by_seat(terms)
+    terms = _terms(history, valid)
+    seats = by_seat(terms)
     idle, detail = _longest_idle(seats, history, until if until is not None else last, settle)
     return Report(
         terms=tuple(terms),
         overlaps=tuple(each for seat in seats.values() for each in _overlaps(seat)),
         fence_violations=tuple(_fence_violations(terms, seats)),
-        stray_work=tuple(_stray_work(terms, history)),
+        stray_work=tuple(_stray_work(terms, records)),
         take_overs=tuple(gap for seat in seats.values() for gap in _take_overs(seat)),
         longest_idle=idle,
         idle_detail=detail,
@@ -107,34 +116,50 @@ def _name(record: Record | Term) -> _Name:
     return record.process, record.election, record.seat, record.fence
 
 
-def _terms(history: Sequence[Record]) -> list[Term]:
+def _gather(records: Iterable[Record]) -> tuple[list[Record], dict[_Name, float]]:
+    """All but the work, by time; and how long each term was ever written to be valid."""
+    history: list[Record] = []
+    valid: dict[_Name, float] = defaultdict(float)
+    for record in records:
+        if record.kind != "work":
+            history.append(record)
+        if record.fence and record.valid_until:
+            name = _name(record)
+            valid[name] = max(valid[name], record.valid_until)
+    return sorted(history, key=lambda record: record.at), valid
+
+
+def _terms(history: Sequence[Record], valid: Mapping[_Name, float]) -> list[Term]:
     killed = {record.process: record.at for record in history if record.kind == "killed"}
-    of: dict[_Name, list[Record]] = defaultdict(list)
+    elected: dict[_Name, Record] = {}
+    ended: dict[_Name, Record] = {}
     for record in history:
-        if record.fence:
-            of[_name(record)].append(record)
+        if record.kind == "elected":
+            elected.setdefault(_name(record), record)
+        elif record.kind in _ENDS:
+            ended.setdefault(_name(record), record)
     terms = [
-        _term(next(record for record in life if record.kind == "elected"), life, killed)
-        for life in of.values()
-        if any(record.kind == "elected" for record in life)
+        _term(record, ended.get(name), valid.get(name, record.at), killed)
+        for name, record in elected.items()
     ]
     return sorted(terms, key=lambda term: term.start)
 
 
-def _term(elected: Record, life: Sequence[Record], killed: dict[str, float]) -> Term:
-    valid = max((record.valid_until for record in life if record.valid_until), default=elected.at)
-    ended = min((record.at for record in life if record.kind in _ENDS), default=math.inf)
+def _term(elected: Record, ended: Record | None, valid: float, killed: Mapping[str, float]) -> Term:
+    last = ended.at if ended else math.inf
     return Term(
         process=elected.process,
         election=elected.election,
         seat=elected.seat,
         fence=elected.fence,
         start=elected.at,
-        end=min(valid, ended, killed.get(elected.process, math.inf)),
+        end=min(valid, last, killed.get(elected.process, math.inf)),
+        how=ended.kind if ended else "",
     )
 
 
-def _by_seat(terms: Sequence[Term]) -> dict[tuple[str, int], list[Term]]:
+def by_seat(terms: Sequence[Term]) -> dict[tuple[str, int], list[Term]]:
+    """The terms of each election's seats, in order, without those over before they began."""
     seats: dict[tuple[str, int], list[Term]] = defaultdict(list)
     for term in terms:
         if not term.stillborn:
@@ -151,7 +176,8 @@ def _overlaps(seat: Sequence[Term]) -> Iterable[str]:
         if longest is not None and term.start < longest.end:
             by = (min(term.end, longest.end) - term.start) * 1000
             seat_name = f"{term.election!r} seat {term.seat}"
-            yield f"two holders of {seat_name} for {by:.3f} ms: {longest}, {term}"
+            found = f"two holders of {seat_name} for {by:.3f} ms: {longest}, {term}"
+            yield Finding(found, term.start)
         if longest is None or term.end > longest.end:
             longest = term
 
@@ -163,16 +189,18 @@ def _fence_violations(
     for term in terms:
         first = seen.setdefault((term.election, term.fence), term)
         if first is not term:
-            yield f"a fence of {term.election!r} was given twice: {first}, {term}"
+            found = f"a fence of {term.election!r} was given twice: {first}, {term}"
+            yield Finding(found, term.start)
     for seat in seats.values():
         for before, after in pairwise(seat):
             if after.fence < before.fence:
-                yield f"a fence of {after.election!r} did not grow: {before}, {after}"
+                found = f"a fence of {after.election!r} did not grow: {before}, {after}"
+                yield Finding(found, after.start)
 
 
-def _stray_work(terms: Sequence[Term], history: Sequence[Record]) -> Iterable[str]:
+def _stray_work(terms: Sequence[Term], records: Iterable[Record]) -> Iterable[str]:
     of = {_name(term): term for term in terms}
-    for record in history:
+    for record in records:
         if record.kind != "work":
             continue
         term = of.get(_name(record))
@@ -195,17 +223,29 @@ def _longest_idle(
     until: float,
     settle: float,
 ) -> tuple[float, str]:
-    able = able_spans(history, until, settle)
-    if not seats:  # nobody was ever elected
-        seats = {("", 0): []}
+    able: dict[str, list[tuple[str, Span]]] = defaultdict(list)
+    for process, election, span in able_spans(history, until, settle):
+        able[election].append((process, span))
     worst, detail = 0.0, ""
-    for seat in seats.values():
-        for gap in _gaps(seat, until):
-            for process, span in able:
-                start, end = max(gap[0], span[0]), min(gap[1], span[1])
-                if end - start > worst:
-                    worst, detail = end - start, f"{process} from {start:.6f} to {end:.6f}"
+    # Of an election that nobody ever won, one seat at least was always free.
+    for election, seat in seats.keys() | {(name, 0) for name in able}:
+        gaps = list(_gaps(seats.get((election, seat), []), until))
+        for process, (start, end) in _meetings(gaps, able[election]):
+            if end - start > worst:
+                worst = end - start
+                detail = f"{election!r} seat {seat}: {process} from {start:.6f} to {end:.6f}"
     return worst, detail
+
+
+def _meetings(gaps: Sequence[Span], able: Iterable[tuple[str, Span]]) -> Iterable[tuple[str, Span]]:
+    """When a seat was free and a process could take it. Gaps are in order and do not touch."""
+    ends = [end for _, end in gaps]
+    for process, (since, until) in able:
+        for which in range(bisect_right(ends, since), len(gaps)):
+            start, end = gaps[which]
+            if start >= until:
+                break
+            yield process, (max(start, since), min(end, until))
 
 
 def _gaps(seat: Sequence[Term], until: float) -> Iterable[Span]:
@@ -218,18 +258,43 @@ def _gaps(seat: Sequence[Term], until: float) -> Iterable[Span]:
         yield free_since, until
 
 
-def able_spans(history: Sequence[Record], until: float, settle: float) -> list[tuple[str, Span]]:
-    """When each process stood, not hindered: the times in which it could have taken a seat."""
-    spans: list[tuple[str, Span]] = []
-    by_process: dict[str, list[Record]] = defaultdict(list)
+def able_spans(
+    history: Iterable[Record], until: float, settle: float
+) -> Iterable[tuple[str, str, Span]]:
+    """When each process stood in each election, not hindered: when it could have taken a seat.
+
+    What was done to a process counts in all its elections, whichever the record names.
+    """
+    lives: dict[str, list[Record]] = defaultdict(list)
     for record in history:
-        by_process[record.process].append(record)
-    for process, life in by_process.items():
-        spans += [(process, span) for span in _able(life, until, settle)]
+        lives[record.process].append(record)
+    for process, life in lives.items():
+        for election in {record.election for record in life if record.kind == "standing"}:
+            mine = (each for each in life if each.kind in _DONE_TO or each.election == election)
+            for span in _able(mine, until, settle):
+                yield process, election, span
+
+
+def hindered_spans(history: Iterable[Record], until: float) -> dict[str, list[Span]]:
+    """When each process was paused, cut off or dead."""
+    spans: dict[str, list[Span]] = defaultdict(list)
+    depth: dict[str, int] = defaultdict(int)
+    since: dict[str, float] = {}
+    for record in history:
+        process = record.process
+        if record.kind in _HINDERS or record.kind == "killed":
+            depth[process] += 1
+            since.setdefault(process, record.at)
+        elif record.kind in _RECOVERS and process in since:
+            depth[process] -= 1
+            if depth[process] <= 0:
+                spans[process].append((since.pop(process), record.at))
+    for process, start in since.items():
+        spans[process].append((start, until))
     return spans
 
 
-def _able(life: Sequence[Record], until: float, settle: float) -> Iterable[Span]:
+def _able(life: Iterable[Record], until: float, settle: float) -> Iterable[Span]:
     standing, hindered, since = False, 0, math.nan  # faults may overlap: they are counted
     for record in life:
         was_able = standing and not hindered

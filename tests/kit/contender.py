@@ -1,78 +1,60 @@
-"""A process that stands for an election and works while it holds: ``python -m kit.contender PLAN``.
+"""A process that stands for elections and works while it holds: ``python -m kit.contender PLAN``.
 
 It uses only the public API of `incumbent`. While it holds, it writes work records and register
 writes as fast as every few milliseconds, asking nobody but its own lease whether it still may:
 if the library is wrong about that, the records or the register show it.
 
-The plan is JSON (see `Plan`). SIGTERM ends the process in order, with exit code 0.
+The plan is JSON (see `kit.plan`). SIGTERM ends the process in order, with exit code 0.
 """
 
 import asyncio
 import contextlib
-import json
 import random
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, field
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import redis.asyncio
 
 from incumbent import (
     Durability,
     GroupElector,
+    LeaderElector,
     LeaderOptions,
     Lease,
     StrategicElector,
     current_lease,
 )
+from incumbent.stores.redis.urls import client_of
 from incumbent.strategy import LeastLoaded, Sticky
 from kit import register
+from kit.ledger import Ledger
+from kit.mill import Mill
+from kit.orders import Orders
+from kit.plan import Plan
 from kit.records import Kind, Record, Recorder, now
 
-AnyElector: TypeAlias = GroupElector | StrategicElector
+__all__ = ["Plan", "contend"]
 
-WORK_EVERY = 0.005
+Client: TypeAlias = "redis.asyncio.Redis | redis.asyncio.RedisCluster"
+AnyElector: TypeAlias = LeaderElector | GroupElector | StrategicElector
+
 REGISTER_WITHIN = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What a contender is to do. Durations are seconds; random ones are drawn from [low, high]."""
-
-    process: str
-    url: str  # of the election, perhaps through a proxy
-    register_url: str  # of the register, straight
-    records: str  # the file for its records
-    election: str
-    seats: int = 1
-    prefix: str = "incumbent"
-    options: dict[str, Any] = field(default_factory=dict)  # of LeaderOptions
-    durability: dict[str, Any] = field(default_factory=dict)  # of Durability; none when empty
-    client: dict[str, Any] = field(default_factory=dict)  # of redis.asyncio.Redis.from_url
-    way: Literal["campaign", "run_if_leader"] = "campaign"
-    hold: tuple[float, float] = (0.05, 0.8)
-    rest: tuple[float, float] = (0.0, 0.02)
-    run_for: float = 3600.0
-    candidate_ttl: float = 0.0  # above 0: it stands in a strategic election, the least loaded leads
-    jitter: float = 0.0  # of its load, which without one is 0 for place "a", 1 for "b", ...
-    seed: int = 0
-
-    def argument(self) -> str:
-        """As it is given on the command line."""
-        return json.dumps(asdict(self))
-
-
 class Contender:
-    """One life: stand, work, rest, stand again."""
+    """One life in one election: stand, work, rest, stand again."""
 
-    def __init__(self, plan: Plan, elector: AnyElector, recorder: Recorder) -> None:
+    def __init__(self, plan: Plan, elector: AnyElector, recorder: Recorder, orders: Orders) -> None:
         self.plan = plan
         self.elector = elector
         self.recorder = recorder
-        self.random = random.Random(f"{plan.seed}:{plan.process}")
+        self.orders = orders
+        self.random = random.Random(f"{plan.seed}:{plan.process}:{plan.election}")
         self.register = redis.asyncio.Redis.from_url(plan.register_url)
         self.writing: asyncio.Task[None] | None = None
 
@@ -113,7 +95,7 @@ class Contender:
 
     async def _change(self, update: Callable[..., Awaitable[None]]) -> None:
         while self.plan.jitter:
-            await asyncio.sleep(self.random.uniform(0.1, 0.5))
+            await asyncio.sleep(self.random.uniform(*self.plan.change))
             with contextlib.suppress(redis.RedisError):
                 await update(load=self._load())
 
@@ -122,13 +104,37 @@ class Contender:
         return ord(self.plan.process[0]) - ord("a") + drift
 
     async def _stand(self) -> None:
+        """Once, in a task that may be cancelled on order."""
         self._write("standing")
-        if self.plan.way == "campaign":
-            await self.elector.campaign(self.plan.election, self.work)
-        elif (
-            await self.elector.attempt(self.plan.election, self.work)
-        ).__class__.__name__ == "Skipped":
+        call = asyncio.create_task(self._call(), name=self.plan.election)
+        self.orders.cancellable.add(call)
+        try:
+            await asyncio.wait({call})
+        except asyncio.CancelledError:
+            call.cancel()
+            await asyncio.wait({call})
+            raise
+        finally:
+            self.orders.cancellable.discard(call)
+            if self.plan.way == "schedule":
+                self._write("away")  # the next one begins with the next period only
+        if not call.cancelled():
+            call.result()
+
+    async def _call(self) -> None:
+        name = self.plan.election
+        if self.plan.way == "schedule":
+            await self.elector.schedule(name, every=self.plan.tick, action=self.run_tick)
+        elif self.plan.way == "campaign":
+            await self.elector.campaign(name, self.work)
+        elif (await self.elector.attempt(name, self.work)).__class__.__name__ == "Skipped":
             self._write("skipped")
+
+    async def run_tick(self) -> None:
+        """The action of a schedule: its fence tells in which period the server elected it."""
+        lease = current_lease(self.plan.election)
+        assert lease is not None
+        self._write("ran", lease)
 
     async def work(self) -> None:
         """The action: as long as it is drawn, and as long as the lease is held."""
@@ -146,7 +152,7 @@ class Contender:
     async def _work_until(self, end: float, lease: Lease) -> None:
         while now() < end and self._work_once(lease):
             await self._write_register(lease)
-            await asyncio.sleep(WORK_EVERY)
+            await asyncio.sleep(self.plan.work_every)
 
     def _work_once(self, lease: Lease) -> bool:
         at = now()
@@ -194,37 +200,90 @@ class Contender:
 
 async def contend(plan: Plan) -> None:
     """Live one life by this plan; a cancellation (SIGTERM) ends it in order."""
-    client = redis.asyncio.Redis.from_url(plan.url, **plan.client)
-    try:
-        with Recorder(Path(plan.records)) as recorder:
-            async with _elector(client, plan) as elector:
-                await Contender(plan, elector, recorder).run()
-    finally:
-        await client.aclose()
+    async with AsyncExitStack() as stack:
+        recorder = stack.enter_context(Recorder(Path(plan.records)))
+        orders = Orders(
+            Path(plan.records).with_suffix(".orders"),
+            lambda kind: recorder.write(Record(process=plan.process, kind=kind, at=now())),
+            f"{plan.seed}:{plan.process}",
+        )
+        orders.listen()
+        client = await stack.enter_async_context(aclosing(_client(plan.url, plan)))
+        stack.callback(_check_pool, plan, client)
+        async with asyncio.TaskGroup() as group:
+            for each in (plan, *(replace(plan, **fields) for fields in plan.beside)):
+                group.create_task(_contend(each, client, recorder, orders))
+            if plan.mill is not None:
+                group.create_task(_mill(plan))
 
 
-def _elector(client: "redis.asyncio.Redis", plan: Plan) -> AnyElector:
+async def _contend(plan: Plan, client: Client, recorder: Recorder, orders: Orders) -> None:
+    async with _elector(client, plan) as elector:
+        await Contender(plan, elector, recorder, orders).run()
+
+
+async def _mill(plan: Plan) -> None:
+    async with (
+        aclosing(_client(plan.mill_url or plan.register_url, plan)) as client,
+        redis.asyncio.Redis.from_url(plan.register_url) as registry,
+    ):
+        with Ledger(Path(plan.records).with_suffix(".ledger")) as ledger:
+            try:
+                await Mill(plan, client, registry, ledger).run()
+            finally:
+                _check_pool(plan, client)
+
+
+def _client(url: str, plan: Plan) -> Client:
+    if url.startswith("redis://"):
+        return redis.asyncio.Redis.from_url(url, **plan.client)
+    return client_of(url)
+
+
+def _elector(client: Client, plan: Plan) -> AnyElector:
     durability = Durability(**plan.durability) if plan.durability else None
     options = LeaderOptions(**plan.options, durability=durability)
-    if not plan.candidate_ttl:
-        return GroupElector(
-            client, options, seats=plan.seats, prefix=plan.prefix, leader_id=plan.process
+    names: Any = {"prefix": plan.prefix, "leader_id": plan.process}
+    if plan.candidate_ttl:
+        strategy = Sticky(LeastLoaded("load"), margin=0.5)
+        return StrategicElector(
+            client, options, strategy=strategy, prefix=plan.prefix, node_id=plan.process
         )
-    return StrategicElector(
-        client,
-        options,
-        strategy=Sticky(LeastLoaded("load"), margin=0.5),
-        prefix=plan.prefix,
-        node_id=plan.process,
-    )
+    if plan.seats == 1:
+        return LeaderElector(client, options, **names)
+    return GroupElector(client, options, seats=plan.seats, **names)
 
 
 async def _main(plan: Plan) -> None:
     life = asyncio.create_task(contend(plan))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, life.cancel)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, life.cancel)
+    loop.add_signal_handler(signal.SIGUSR2, _tell_tasks)
     with contextlib.suppress(asyncio.CancelledError):
         await life
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        _leaked(plan, f"task {task!r}")
+
+
+def _tell_tasks() -> None:
+    """For whoever wonders why this process does not end."""
+    for task in asyncio.all_tasks():
+        task.print_stack()
+
+
+def _check_pool(plan: Plan, client: Client) -> None:
+    """All electors are closed: what they had taken of the pool is back."""
+    if not isinstance(client, redis.asyncio.Redis):
+        return  # a cluster's nodes keep theirs to themselves
+    taken = client.connection_pool._in_use_connections  # there is no public way to ask
+    if taken:
+        _leaked(plan, f"connections in use: {taken}")
+
+
+def _leaked(plan: Plan, what: str) -> None:
+    with Recorder(Path(plan.records)) as recorder:
+        recorder.write(Record(process=plan.process, kind="leak", at=now(), detail=what))
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(Plan(**json.loads(sys.argv[1]))))
+    asyncio.run(_main(Plan.of(sys.argv[1])))

@@ -15,15 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import redis
+
 import incumbent
-from kit import register, warden
-from kit.contender import Plan
+from kit import orders, register, warden
+from kit.plan import Plan
 from kit.proxy import Proxy
-from kit.records import Kind, Record, Recorder, now, read_records
+from kit.records import Kind, Record, Recorder, RecordFiles, now, read_records
 from kit.servers import Server
 from kit.waiting import wait_until
 
-STOP_WITHIN = 10.0
+STOP_WITHIN = 20.0
+LOG = 12_000  # characters of a log that are shown
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +53,9 @@ class Member:
 class Crew:
     """`size` contenders for one election on `server`; use as an async context manager.
 
-    `plan` are more fields of `kit.contender.Plan`, such as ``options={"lease_time": 0.6}``.
+    `plan` are more fields of `kit.plan.Plan`, such as ``options={"lease_time": 0.6}``.
+
+    With a `url` the election is there, no proxy before it, and `server` has the register only.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class Crew:
         election: str = "crew",
         seed: int = 0,
         plan: Mapping[str, Any] | None = None,
+        url: str = "",
     ) -> None:
         self.server = server
         self.folder = folder
@@ -70,7 +76,7 @@ class Crew:
         self.size = size
         self.members: list[Member] = []
         self.server_in_hand = asyncio.Lock()  # for who does something to the server itself
-        self._plan = dict(plan or {})
+        self._plan = dict(plan or {}) | ({"url": url, "mill_url": url} if url else {})
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -107,6 +113,13 @@ class Crew:
             member.child = warden.start_child(command, output=log, env=_environment())
         member.paused = False
 
+    def revive(self, member: Member) -> None:
+        """A new life if the last one ended by itself; nothing if it lives."""
+        if not member.running:
+            member.child = None
+            self._note(member, "killed")
+            self.start(member)
+
     def kill(self, member: Member) -> None:
         """SIGKILL."""
         child = self._child(member)
@@ -127,6 +140,14 @@ class Crew:
         self._child(member).send_signal(signal.SIGCONT)
         member.paused = False
         self._note(member, "resumed")
+
+    def order(self, member: Member, deed: str, seconds: float = 0.0) -> None:
+        """SIGUSR1: it does to itself what `kit.orders` knows."""
+        child = self._child(member)
+        path = self.folder / f"{member.process}.orders"
+        if path.exists():  # otherwise it does not listen yet
+            orders.give(path, deed, seconds)
+            child.send_signal(signal.SIGUSR1)
 
     async def terminate(self, member: Member) -> int:
         """SIGTERM, once it can hear it, and wait for its orderly end; returns its exit code."""
@@ -167,13 +188,26 @@ class Crew:
         for process in hit:
             self._note_for(process, "restored")
 
+    @contextmanager
+    def fault(self, name: str, process: str = "") -> Iterator[None]:
+        """For the records: a fault of this name, on a process or on the server."""
+        self._note_for(process, "fault", name)
+        try:
+            yield
+        finally:
+            self._note_for(process, "over", name)
+
     # -- what can be asked -------------------------------------------------------------------
 
-    def leader(self) -> Member | None:
+    def leader(self, election: str = "", seat: int = 0) -> Member | None:
         """Whose write the register accepted last; it may be gone by now."""
         if self.server.paused or not self.server.running:
             return None
-        lines = self.server.cli("LRANGE", register.keys(self.election)[0], -1, -1)
+        name = register.of_seat(election or self.election, seat)
+        try:
+            lines = self.server.cli("LRANGE", register.keys(name)[0], -1, -1)
+        except redis.RedisError:  # it may be busy, or the victim
+            return None
         found = [each for each in self.members if lines and f'"{each.process}"' in lines[0]]
         return found[0] if found and found[0].running else None
 
@@ -187,9 +221,13 @@ class Crew:
         """All that was written down so far, by the contenders and by the crew."""
         return read_records(self.folder)
 
+    def record_files(self) -> RecordFiles:
+        """The same as a stream, for what would fill the memory."""
+        return RecordFiles(self.folder)
+
     def register(self, seat: int = 0) -> list[register.Write]:
         """The register's log of one seat."""
-        return register.read(self.server, register.of_seat(self.election, seat))
+        return list(register.read(self.server, register.of_seat(self.election, seat)))
 
     async def all_standing(self, within: float = 20.0) -> None:
         """Wait until each member has begun to stand, in its present life."""
@@ -213,7 +251,7 @@ class Crew:
 
     def log(self, member: Member) -> str:
         """What its last life printed."""
-        return (self.folder / f"{member.process}.log").read_text(errors="replace")[-4000:]
+        return (self.folder / f"{member.process}.log").read_text(errors="replace")[-LOG:]
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -241,14 +279,18 @@ class Crew:
     def _note(self, member: Member, kind: Kind) -> None:
         self._note_for(member.process, kind)
 
-    def _note_for(self, process: str, kind: Kind) -> None:
-        self._recorder.write(Record(process=process, kind=kind, at=now(), election=self.election))
+    def _note_for(self, process: str, kind: Kind, detail: str = "") -> None:
+        self._recorder.write(
+            Record(process=process, kind=kind, at=now(), election=self.election, detail=detail)
+        )
 
 
 async def _ended(child: subprocess.Popen[bytes]) -> int:
     try:
         await wait_until(lambda: child.poll() is not None, within=STOP_WITHIN)
     except AssertionError:
+        child.send_signal(signal.SIGUSR2)  # it says where its tasks are
+        await asyncio.sleep(1)
         child.kill()
     return child.wait()
 

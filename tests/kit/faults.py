@@ -1,15 +1,12 @@
-"""A seeded schedule of faults for a crew: kills, freezes, bad networks, a server that comes back.
+"""What a storm does to a crew: kills, freezes, bad networks, and what processes do to themselves.
 
-The same seed draws the same faults in the same order. Whom they hit depends on who leads and who
-is well, and what they meet is up to the moment. At least `well` members are always left alone, so
-that a free seat can be asked to be taken. The server must be the kit's own, with `aof=True`.
+Each fault is one coroutine that ends when the fault is over. What is done to the server, and so
+to all at once, is in `kit.server_faults`; in what order things happen, in `kit.storm`.
 """
 
 import asyncio
 import random
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 
 from kit.crew import Crew, Member
 
@@ -20,6 +17,13 @@ async def kill(crew: Crew, member: Member, draw: random.Random, lease: float) ->
     """SIGKILL, and another life a little later."""
     crew.kill(member)
     await asyncio.sleep(draw.uniform(0.0, lease / 2))
+    crew.start(member)
+
+
+async def restart(crew: Crew, member: Member, draw: random.Random, lease: float) -> None:
+    """SIGTERM, an orderly end, and another life."""
+    code = await crew.terminate(member)
+    assert code == 0, f"{member.process} ended with {code}:\n{crew.log(member)}"
     crew.start(member)
 
 
@@ -44,6 +48,25 @@ async def doze(crew: Crew, member: Member, draw: random.Random, lease: float) ->
     crew.pause(member)
     await asyncio.sleep(draw.uniform(0.05, 0.9) * lease)
     crew.resume(member)
+
+
+async def stall(crew: Crew, member: Member, draw: random.Random, lease: float) -> None:
+    """Its event loop is blocked, for less than the lease or for longer."""
+    seconds = draw.uniform(0.2, 1.8) * lease
+    crew.order(member, "stall", seconds)
+    await asyncio.sleep(seconds)
+
+
+async def step_clock(crew: Crew, member: Member, draw: random.Random, lease: float) -> None:
+    """The library's clock jumps ahead and no timer ran, as after a suspend."""
+    crew.order(member, "step", draw.uniform(0.3, 2.0) * lease)
+    await asyncio.sleep(0.3 * lease)
+
+
+async def cancel(crew: Crew, member: Member, draw: random.Random, lease: float) -> None:
+    """One of its long calls is cancelled, wherever it is."""
+    crew.order(member, "cancel")
+    await asyncio.sleep(draw.uniform(0.0, 0.2) * lease)
 
 
 async def cut(crew: Crew, member: Member, draw: random.Random, lease: float) -> None:
@@ -82,101 +105,22 @@ async def delay_requests(crew: Crew, member: Member, draw: random.Random, lease:
     await crew.restore(member)
 
 
-async def forget_scripts(crew: Crew, member: Member, draw: random.Random, lease: float) -> None:
-    """SCRIPT FLUSH on the server."""
-    async with crew.server_in_hand:
-        crew.server.cli("SCRIPT", "FLUSH")
-
-
-async def lose_counter(crew: Crew, member: Member, draw: random.Random, lease: float) -> None:
-    """The key of the last fence is gone, as after an eviction."""
-    async with crew.server_in_hand:
-        crew.server.cli("DEL", f"incumbent:{{{crew.election}}}:fence")
-
-
-async def freeze_server(crew: Crew, member: Member, draw: random.Random, lease: float) -> None:
-    """SIGSTOP of the server for less than the lease, or somewhat more."""
-    async with crew.server_in_hand:
-        with crew.all_cut():
-            crew.server.pause()
-            await asyncio.sleep(draw.uniform(0.1, 1.2) * lease)
-            crew.server.resume()
-
-
-async def bounce_server(crew: Crew, member: Member, draw: random.Random, lease: float) -> None:
-    """SIGKILL of the server, and a new one on the same port with the same data."""
-    async with crew.server_in_hand:
-        with crew.all_cut():
-            crew.server.kill()
-            await asyncio.sleep(draw.uniform(0.0, 0.5) * lease)
-            crew.server.start()
-
-
-FAULTS: tuple[tuple[Fault, int], ...] = (
-    (kill, 4),
-    (freeze, 4),
-    (slow_freeze, 3),
-    (doze, 2),
-    (cut, 3),
-    (blink, 2),
-    (silence, 3),
-    (lose_reply, 3),
-    (delay_requests, 2),
-    (forget_scripts, 1),
-    (lose_counter, 2),
-    (freeze_server, 1),
-    (bounce_server, 1),
+OF_PROCESSES: tuple[tuple[Fault, int], ...] = (
+    (kill, 2),
+    (restart, 1),
+    (freeze, 2),
+    (doze, 1),
+    (stall, 1),
+    (step_clock, 1),
+    (cancel, 1),
 )
+"""With how many of each there are in a deck."""
 
-
-def _deck(draw: random.Random) -> Iterator[Fault]:
-    """Each kind once, in any order, so that a short storm has them all; then by their weights."""
-    once = [fault for fault, _ in FAULTS]
-    yield from draw.sample(once, len(once))
-    while True:
-        yield from draw.choices(once, [weight for _, weight in FAULTS])
-
-
-@dataclass(slots=True)
-class Storm:
-    """Faults one after another, some at the same time, for `seconds`. Await `rage()`."""
-
-    crew: Crew
-    seconds: float
-    lease_time: float
-    seed: int = 0
-    pause: tuple[float, float] = (0.05, 0.4)
-    well: int = 2
-    at_leader: float = 0.6  # this share of the faults is for who leads at that moment
-    happened: Counter[str] = field(default_factory=Counter)
-    _hit: set[Member] = field(default_factory=set)
-
-    async def rage(self) -> Counter[str]:
-        """All faults are over when it returns; returns how many there were of each kind."""
-        draw, faults = random.Random(self.seed), _deck(random.Random(self.seed))
-        end = asyncio.get_running_loop().time() + self.seconds
-        async with asyncio.TaskGroup() as group:
-            while asyncio.get_running_loop().time() < end:
-                await asyncio.sleep(draw.uniform(*self.pause))
-                member = self._victim(draw)
-                if member is not None:
-                    strike = self._strike(next(faults), member, random.Random(draw.random()))
-                    group.create_task(strike)
-        return self.happened
-
-    def _victim(self, draw: random.Random) -> Member | None:
-        well = [member for member in self.crew.members if member not in self._hit]
-        chosen, aim = draw.choice(self.crew.members), draw.random() < self.at_leader
-        if len(well) <= self.well:
-            return None
-        leader = self.crew.leader() if aim else None
-        wanted = leader or chosen
-        return wanted if wanted in well else None
-
-    async def _strike(self, fault: Fault, member: Member, draw: random.Random) -> None:
-        self._hit.add(member)
-        self.happened[getattr(fault, "__name__", "fault")] += 1
-        try:
-            await fault(self.crew, member, draw, self.lease_time)
-        finally:
-            self._hit.discard(member)
+OF_NETWORKS: tuple[tuple[Fault, int], ...] = (
+    (slow_freeze, 1),
+    (cut, 1),
+    (blink, 1),
+    (silence, 1),
+    (lose_reply, 1),
+    (delay_requests, 1),
+)

@@ -5,10 +5,11 @@ processes of this machine share (and that counts suspend), so records of all can
 side. The kit reads that clock itself: a library with a wrong clock must not vouch for itself.
 """
 
+import heapq
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, Self, get_args
@@ -22,12 +23,18 @@ Kind = Literal[
     "lost",  # the action ended because the lease did
     "skipped",  # not elected within the wait
     "away",  # no candidate any more
-    # What the crew did to the process, written by the crew:
+    "ran",  # a tick of a schedule
+    "leak",  # something was left behind at an orderly end; `detail` says what
+    # What the crew did to the process, written by the crew (a process whose loop is stalled or
+    # whose clock jumps writes "paused" and "resumed" itself):
     "killed",
     "paused",
     "resumed",
     "cut",
     "restored",
+    "fault",  # one begins; `detail` is its name; `process` is empty when the server is the victim
+    "over",  # it ends
+    "claimed",  # the server says that this process holds the seat; seen from outside
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
 
@@ -82,12 +89,32 @@ class Recorder:
         self.close()
 
 
+class RecordFiles:
+    """All records of the ``*.jsonl`` of a folder by time, read anew at each iteration.
+
+    Nothing is kept: a long run's records need no memory. Each file must be in order itself.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __iter__(self) -> Iterator[Record]:
+        files = (_records(path) for path in sorted(self._folder.glob("*.jsonl")))
+        return heapq.merge(*files, key=lambda record: record.at)
+
+
 def read_records(paths: Path | Iterable[Path]) -> list[Record]:
     """All records of these files (or of the ``*.jsonl`` of a folder), by time.
 
     A last line without its end is what a kill left of a write, and is not counted.
     """
     files = sorted(paths.glob("*.jsonl")) if isinstance(paths, Path) else paths
-    lines = [line for path in files for line in path.read_bytes().splitlines(keepends=True)]
-    whole = (json.loads(line) for line in lines if line.endswith(b"\n"))
-    return sorted((Record(**fields) for fields in whole), key=lambda record: record.at)
+    found = [record for path in files for record in _records(path)]
+    return sorted(found, key=lambda record: record.at)
+
+
+def _records(path: Path) -> Iterator[Record]:
+    with path.open("rb") as lines:
+        for line in lines:
+            if line.endswith(b"\n"):
+                yield Record(**json.loads(line))

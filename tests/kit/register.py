@@ -13,14 +13,17 @@ Server and writers must be on one machine, so that they share the wall clock.
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import redis.asyncio
 
+from kit.finding import Finding
+
 TTL = 3_600
 LENGTH = 500_000
+PAGE = 5_000
 
 # KEYS: log highest
 # ARGV: fence process sent_us ttl_s length
@@ -84,19 +87,23 @@ async def write(
     return bool(int(answer))
 
 
-def read(server: Asks, election: str) -> list[Write]:
-    """The whole log, in the order in which the server saw it."""
-    lines = (json.loads(line) for line in server.cli("LRANGE", keys(election)[0], 0, -1))
-    return [
-        Write(
-            fence=int(line["fence"]),
-            process=line["process"],
-            sent=int(line["sent"]),
-            at=int(line["at"]),
-            accepted=line["accepted"],
-        )
-        for line in lines
-    ]
+def read(server: Asks, election: str) -> Iterator[Write]:
+    """The whole log, in the order in which the server saw it, page by page."""
+    key, start = keys(election)[0], 0
+    while lines := server.cli("LRANGE", key, start, start + PAGE - 1):
+        yield from map(_write_of, lines)
+        start += PAGE
+
+
+def _write_of(line: str) -> Write:
+    fields = json.loads(line)
+    return Write(
+        fence=int(fields["fence"]),
+        process=fields["process"],
+        sent=int(fields["sent"]),
+        at=int(fields["at"]),
+        accepted=fields["accepted"],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +113,7 @@ class RegisterReport:
     accepted: int
     late: int
     stale: tuple[str, ...]
+    disordered: int = 0  # accepted after a newer one: the register itself would be broken
 
     def assert_sound(self, *, min_writes: int = 1) -> None:
         """AssertionError with each stale write, or when there was too little to look at."""
@@ -113,19 +121,21 @@ class RegisterReport:
         assert self.accepted >= min_writes, f"only {self.accepted} writes, expected {min_writes}"
 
 
-def check_register(log: Iterable[Write]) -> RegisterReport:
-    """Look at a whole log."""
+def check_register(log: Iterable[Write], ahead: float = 0.0) -> RegisterReport:
+    """Look at a whole log. `ahead` is the wall clock minus the clock of the records, in seconds."""
     newest: Write | None = None  # the first write of the highest fence so far
-    accepted, late, stale = 0, 0, []
+    accepted, late, disordered = 0, 0, 0
+    stale: list[str] = []
     for entry in log:
         accepted += entry.accepted
         if newest is None or entry.fence > newest.fence:
             newest = entry
         elif entry.fence < newest.fence:
+            disordered += entry.accepted
             if entry.accepted or entry.sent > newest.at:
-                stale.append(f"{entry} after {newest}")
+                stale.append(Finding(f"{entry} after {newest}", entry.sent / 1e6 - ahead))
             else:
                 late += 1
         elif entry.process != newest.process:
             stale.append(f"one fence, two holders: {entry} after {newest}")
-    return RegisterReport(accepted=accepted, late=late, stale=tuple(stale))
+    return RegisterReport(accepted=accepted, late=late, stale=tuple(stale), disordered=disordered)

@@ -90,6 +90,13 @@ class Watched:
 
         wait_until_blocking(over, within=WITHIN, what=f"{old!r} is followed by another")
 
+    def heal(self) -> None:
+        """Bring back what was killed, and wait until all is well."""
+        for each in (*self.servers, self.sentinel):
+            if not each.running:
+                each.start()
+        wait_until_blocking(self._healthy, within=WITHIN, what=f"{self!r} is well", every=0.05)
+
     def hold_back_replication(self) -> None:
         """From now on the replica gets nothing that is written to the primary."""
         primary, replica = self.primary, self.replica

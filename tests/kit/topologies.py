@@ -1,0 +1,203 @@
+"""What a crew's elections are on, when that is more than one server, and what a storm does to it.
+
+The fenced register stays on a plain server of its own, which nothing happens to: it stands for
+whatever the leaders work on.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, Self, TypeVar
+
+from kit.cluster import Cluster
+from kit.crew import Crew, Member
+from kit.faults import Fault
+from kit.leftovers import keys_without_ttl
+from kit.sentinels import SERVICE, Watched
+from kit.servers import Server
+from kit.waiting import wait_until_blocking
+
+T = TypeVar("T")
+WITHIN = 60.0
+
+
+class Topology(Protocol):
+    """Several servers that are one to their clients."""
+
+    @property
+    def url(self) -> str:
+        """Where elections are held."""
+        ...
+
+    @property
+    def deck(self) -> Sequence[tuple[Fault, int]]:
+        """What can happen to it, and how often."""
+        ...
+
+    @property
+    def holders(self) -> Sequence[Server]:
+        """The servers that have the keys now."""
+        ...
+
+    @property
+    def lossy(self) -> frozenset[str]:
+        """The faults in which it forgets what it has acknowledged: replication is asynchronous."""
+        ...
+
+    def lasting_keys(self) -> list[str]:
+        """Keys without TTL."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class OverSentinels:
+    """A primary, a replica and a Sentinel.
+
+    Not `orderly`: no fail-over in good order, for after one it takes most of a minute until the
+    old primary is a replica.
+    """
+
+    def __init__(self, kind: str, *, orderly: bool = True) -> None:
+        self._watched = Watched(kind)
+        self._orderly = orderly
+
+    def __enter__(self) -> Self:
+        self._watched.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._watched.close()
+
+    @property
+    def url(self) -> str:
+        """By the Sentinel."""
+        sentinel = self._watched.sentinel
+        return f"redis+sentinel://{sentinel.host}:{sentinel.port}/{SERVICE}"
+
+    @property
+    def deck(self) -> Sequence[tuple[Fault, int]]:
+        """Fail-overs in good order and after a death."""
+        orderly = ((self.fail_over, 2),) if self._orderly else ()
+        return (*orderly, (self.kill_primary, 2))
+
+    @property
+    def lossy(self) -> frozenset[str]:
+        """Also in good order: both are primaries for a while."""
+        return frozenset({"fail_over", "kill_primary"})
+
+    @property
+    def holders(self) -> Sequence[Server]:
+        """The primary."""
+        return [self._watched.primary]
+
+    def lasting_keys(self) -> list[str]:
+        """Keys without TTL."""
+        return keys_without_ttl(self._watched.primary)
+
+    async def fail_over(
+        self, crew: Crew, member: Member, draw: random.Random, lease: float
+    ) -> None:
+        """SENTINEL FAILOVER: the old primary takes writes for a while that will be lost."""
+        with crew.all_cut():
+            await _in_thread(self._watched.fail_over)
+            await _in_thread(self._watched.heal)
+
+    async def kill_primary(
+        self, crew: Crew, member: Member, draw: random.Random, lease: float
+    ) -> None:
+        """SIGKILL; the Sentinels notice, and it comes back as a replica."""
+        with crew.all_cut():
+            old = await _in_thread(lambda: self._watched.primary)
+            old.kill()
+            await _in_thread(lambda: self._watched.await_failover(old))
+            await _in_thread(self._watched.heal)
+
+
+class OverCluster:
+    """Three primaries, each with a replica."""
+
+    def __init__(self, kind: str) -> None:
+        self._cluster = Cluster(kind)
+
+    def __enter__(self) -> Self:
+        self._cluster.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cluster.close()
+
+    @property
+    def url(self) -> str:
+        """By all nodes."""
+        nodes = ",".join(f"{node.host}:{node.port}" for node in self._cluster.nodes)
+        return f"redis+cluster://{nodes}"
+
+    @property
+    def deck(self) -> Sequence[tuple[Fault, int]]:
+        """Slots move, replicas take over in good order and after a death."""
+        return ((self.reshard, 2), (self.fail_over, 2), (self.kill_primary, 2))
+
+    @property
+    def lossy(self) -> frozenset[str]:
+        """In good order nothing is lost, nor when slots move."""
+        return frozenset({"kill_primary"})
+
+    @property
+    def holders(self) -> Sequence[Server]:
+        """The primaries."""
+        return self._cluster.primaries
+
+    def lasting_keys(self) -> list[str]:
+        """Keys without TTL."""
+        return self._cluster.keys_without_ttl(["incumbent"])
+
+    async def reshard(self, crew: Crew, member: Member, draw: random.Random, lease: float) -> None:
+        """The slots of some elections move to other primaries, with all that is in them."""
+        for name in (crew.election, *draw.sample(_NAMES, 3)):
+            await _in_thread(partial(self._cluster.move, name))
+
+    async def fail_over(
+        self, crew: Crew, member: Member, draw: random.Random, lease: float
+    ) -> None:
+        """CLUSTER FAILOVER of the primary of an election: nothing is lost."""
+        name = draw.choice((crew.election, *_NAMES))
+        with crew.all_cut():
+            primary = await _in_thread(lambda: self._cluster.primary_of(name))
+            await _in_thread(lambda: self._cluster.fail_over(primary))
+            await _in_thread(self._cluster.await_health)
+
+    async def kill_primary(
+        self, crew: Crew, member: Member, draw: random.Random, lease: float
+    ) -> None:
+        """SIGKILL of the primary of an election; its replica takes over, and it comes back."""
+        name = draw.choice((crew.election, *_NAMES))
+        with crew.all_cut():
+            primary = await _in_thread(lambda: self._cluster.primary_of(name))
+            replica = await _in_thread(lambda: self._cluster.replica_of(primary))
+            primary.kill()
+            await _in_thread(lambda: _await_promotion(replica))
+            await _in_thread(self._cluster.heal)
+
+
+_NAMES = ("seats", "best", "tick", *(f"mill-{number}" for number in range(16)))
+
+
+def _await_promotion(replica: Server) -> None:
+    wait_until_blocking(
+        lambda: replica.cli("ROLE")[0] == "master", within=WITHIN, what=f"{replica!r} is primary"
+    )
+
+
+async def _in_thread(deed: Callable[[], T]) -> T:
+    """Others' faults, and their proxies, go on meanwhile."""
+    return await asyncio.to_thread(deed)
+
+
+TOPOLOGIES: dict[str, Callable[[str], Topology]] = {
+    "sentinel": OverSentinels,
+    "cluster": OverCluster,
+}

@@ -53,12 +53,13 @@ class Storm:
     seats: Sequence[tuple[str, int]] = (("", 0),)  # elections and seats whose leaders are aimed at
     happened: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)  # what ended by itself, or did not end
+    _end: float = 0.0
     _hit: set[Member] = field(default_factory=set)
 
     async def rage(self) -> Counter[str]:
         """All faults are over when it returns; returns how many there were of each kind."""
         draw, faults = random.Random(self.seed), self._faults()
-        end = asyncio.get_running_loop().time() + self.seconds
+        self._end = end = asyncio.get_running_loop().time() + self.seconds
         async with asyncio.TaskGroup() as group:
             while asyncio.get_running_loop().time() < end:
                 await asyncio.sleep(draw.uniform(0.2, 1.8) * self.every)
@@ -84,7 +85,8 @@ class Storm:
     async def _strike(self, fault: Fault, member: Member, draw: random.Random) -> None:
         if fault in {each for each, _ in self.on_server}:
             async with self.crew.server_in_hand:
-                await self._happen("", fault, member, draw)
+                if asyncio.get_running_loop().time() < self._end:  # others may have taken long
+                    await self._happen("", fault, member, draw)
             return
         self._hit.add(member)
         try:

@@ -394,7 +394,7 @@ def test_a_memory_store_needs_no_server() -> None:
 async def test_what_cannot_work_is_refused_before_any_io(valkey: Server) -> None:
     """An asyncio client, a coroutine function, a generator function, a bad name."""
     client = redis.asyncio.Redis.from_url(valkey.url)
-    with pytest.raises(TypeError, match=r"redis\.Redis client"):
+    with pytest.raises(TypeError, match=r"redis\.Redis or RedisCluster client"):
         LeaderElector(client)  # type: ignore[arg-type]
     elector = LeaderElector("redis://localhost:1")
 

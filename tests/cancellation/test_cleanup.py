@@ -27,7 +27,7 @@ from kit.proxy import Proxy
 from kit.servers import Server
 
 LEASE = 0.3
-SLACK = 0.25
+SLACK = 0.5
 """By how much a machine that is busy with other things may be late."""
 
 
@@ -161,7 +161,7 @@ async def test_p3_unreachable_leaves_the_grace_and_then_cancels_again(
         return await diary.work(3 * LEASE)
 
     ends_at: list[float] = []
-    elector = new_elector(make_client(proxy), diary, lease_time=2 * LEASE, request_timeout=0.1)
+    elector = new_elector(make_client(proxy), diary, lease_time=2 * LEASE, request_timeout=2)
     came_out, count = await count_after(elector.attempt("silent", action))
     assert came_out == LeadershipLost("unreachable", value="done")
     first, second = diary.cancelled_at

@@ -180,7 +180,7 @@ def test_in_a_pipe(shows: dict[str, Show]) -> None:
     """Plain lines that tell the whole story, and exit code 0."""
     show = shows["pipe"]
     assert show.code == 0, show.output
-    assert show.seconds - _time(show.output, "is elected, the others stand by") < 20
+    assert show.seconds - _time(show.output, "is elected, the others stand by") < 60
     lines = show.output.splitlines()
     assert show.output.isascii()
     assert all(line.isprintable() and len(line) <= 80 for line in lines), show.output

@@ -16,6 +16,8 @@ from kit.leftovers import keys_without_ttl
 from kit.servers import Server
 
 SEATS = 3
+GRACE = 60_000
+"""Milliseconds; no deadline passes by itself, however busy the machine is."""
 PROCESSES = ("a", "b", "c", "dead")
 SLOTS = 8
 """So many candidates are there at a time; one whose claim is over comes back as a new one."""
@@ -242,7 +244,7 @@ def test_the_line_is_as_its_model_says(
 ) -> None:
     """Order, wake-ups, leaders and what is told, after each of some random calls."""
     server.flush()
-    crowd = inboxes.setdefault(server.url, Processes(Line(server)))
+    crowd = inboxes.setdefault(server.url, Processes(Line(server, grace=GRACE)))
     pair = Pair(crowd.line, crowd)
     crowd.told()
     for name, number in CROWDED + ops:

@@ -19,7 +19,7 @@ from kit.waiting import wait_until
 
 Facts = dict[str, Any]
 
-OPTIONS = LeaderOptions(lease_time=1.5, request_timeout=1)
+OPTIONS = LeaderOptions(lease_time=1.5, request_timeout=5)
 
 
 async def nothing() -> str:

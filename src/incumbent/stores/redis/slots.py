@@ -20,7 +20,7 @@ Remap: TypeAlias = Callable[[str, int], Address]
 _UNKNOWN: Final = ("", "?")
 """What stands for a host that the node does not know: reach it as the one that says so."""
 
-slot_of = lru_cache(maxsize=4096)(key_slot)
+slot_of: Callable[[bytes], int] = lru_cache(maxsize=4096)(key_slot)
 """The slot of a key or a channel."""
 
 

@@ -97,7 +97,7 @@ def tests(session: nox.Session) -> None:
     left_out = [] if session.python == OLDEST else [*ONCE]
     left_out += [] if session.python in {OLDEST, NEWEST} else NOT_BETWEEN
     run += [f"--ignore-glob=tests/{place}" for place in left_out]
-    session.run(*run, "-n", "4", "--dist", "worksteal", *session.posargs, env=env)
+    session.run(*run, "-n", "3", "--dist", "worksteal", *session.posargs, env=env)
 
 
 @nox.session

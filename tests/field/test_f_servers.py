@@ -331,7 +331,7 @@ async def test_case_71_the_new_primary_is_found_within_the_lease(
         async with elector.lead("one") as lease:
             mine = token_of(old, "one")
             await wait_until(lambda: token_of(new, "one") == mine, within=10)
-            assert await lease.extend(3)
+            assert await lease.extend(5)
             await wait_until(lambda: ttl_of(new, "one") > 2_500)
             new.cli("REPLICAOF", "NO", "ONE")
             old.cli("REPLICAOF", new.host, new.port)
@@ -383,7 +383,8 @@ async def test_case_74_a_full_server_lets_holders_renew_and_release(
     own_server: Server, make_client: MakeClient, journal: Journal
 ) -> None:
     """`noeviction` and no memory: renewal and release work, an election fails in clear words."""
-    async with LeaderElector(make_client(own_server), quick(), hooks=[journal]) as elector:
+    options = quick(lease_time=3)
+    async with LeaderElector(make_client(own_server), options, hooks=[journal]) as elector:
         async with elector.lead("one") as lease:
             own_server.cli("CONFIG", "SET", "maxmemory-policy", "noeviction")
             own_server.cli("CONFIG", "SET", "maxmemory", 1)
@@ -391,7 +392,7 @@ async def test_case_74_a_full_server_lets_holders_renew_and_release(
                 own_server.cli("SET", "filler", "x")
             await journal.has_another(TermRenewed)
             await journal.has_another(TermRenewed)
-            assert await lease.extend(3)
+            assert await lease.extend(5)
             with pytest.raises(OutOfMemoryError, match="maxmemory"):
                 await elector.run_if_leader("two", forever)
             assert isinstance(await elector.attempt("one", nothing), Skipped)

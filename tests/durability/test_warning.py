@@ -51,7 +51,7 @@ async def test_what_is_weak_is_said_once(
     replicas, eviction, persistence = event.findings
     assert replicas.startswith("min-replicas: min-replicas-to-write 0, min-replicas-max-lag 10 s")
     assert eviction.startswith("eviction: allkeys-lru, no limit: a full server throws leases away")
-    assert persistence.startswith("persistence: nothing is kept: a restart forgets leases")
+    assert persistence.startswith("persistence: no append-only file: a restart forgets leases")
     assert journal.story()[:2] == ["TermStarted", "DurabilityWeakened"]
     (record,) = [each for each in caplog.records if "durability weakened" in each.message]
     assert record.levelname == "WARNING"

@@ -84,13 +84,13 @@ def persistence(info: Info, config: Config) -> Iterator[Finding]:
         if info.get(name, "ok") != "ok":
             means = "the server may refuse writes (MISCONF): nobody is elected then"
             yield Finding("persistence", "wrong", f"{name}: {info[name]}", means, "look at its log")
-    sync, save = config.get("appendfsync"), config.get("save", "")
+    sync, save = config.get("appendfsync"), config.get("save")
     if not info["aof_enabled"]:
         kept = f"no append-only file, snapshots only (save {save})" if save else "nothing is kept"
         yield Finding(
             "persistence",
             "note",
-            kept if config else "no append-only file",
+            "no append-only file" if save is None else kept,  # None: nobody has asked, or may
             "a restart forgets leases: two may lead until the next renewal; fences still grow",
             "set appendonly yes (and appendfsync always), or keep it down for a lease time",
         )

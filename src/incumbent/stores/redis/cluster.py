@@ -21,7 +21,7 @@ from incumbent.stores.redis import faults
 from incumbent.stores.redis.canvass import canvass
 from incumbent.stores.redis.inboxes import Inboxes
 from incumbent.stores.redis.nodes import NodePool
-from incumbent.stores.redis.scripts import PackedKeys, pack
+from incumbent.stores.redis.scripts import PackedKeys, command
 from incumbent.stores.redis.server import Server
 from incumbent.stores.redis.slots import Address, SlotMap, address_of, read, slot_of
 from incumbent.stores.redis.wire import MakeWire, Question, Wire
@@ -35,7 +35,7 @@ PATIENCE: Final = 0.2
 GREETING: Final = 1.0
 """Seconds that the client has to find its nodes."""
 
-_WHO: Final = b"*2\r\n" + pack((b"CLUSTER", b"SLOTS"))
+_WHO: Final = command(b"CLUSTER", b"SLOTS")
 
 
 class Cluster:

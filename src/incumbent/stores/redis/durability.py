@@ -18,7 +18,8 @@ from incumbent.stores.base import Budget, Claim
 from incumbent.stores.redis import scripts
 from incumbent.stores.redis.caller import Call, Caller
 from incumbent.stores.redis.connection import Pool
-from incumbent.stores.redis.scripts import PackedKeys, ms, pack
+from incumbent.stores.redis.replies import text
+from incumbent.stores.redis.scripts import PackedKeys, command, ms
 from incumbent.stores.redis.wire import Question, Reply, Request, Wire
 
 
@@ -65,7 +66,7 @@ class WaitingWire(Wire):
 
     def __init__(self, pool: Pool, durability: Durability, look: Look) -> None:
         super().__init__(pool)
-        self._wait = _command(b"WAIT", b"%d" % durability.replicas, ms(durability.timeout))
+        self._wait = command(b"WAIT", b"%d" % durability.replicas, ms(durability.timeout))
         self._first_look = look
         self._replies: list[tuple[Request, Reply]] = []
 
@@ -144,11 +145,7 @@ def _wanted(claim: Claim) -> Durability:
     return claim.durability
 
 
-def _command(*parts: bytes) -> bytes:
-    return b"*%d\r\n%b" % (len(parts), pack(parts))
-
-
-_QUESTIONS: Final = (_command(b"INFO"), _command(b"CONFIG", b"GET", b"min-replicas-*"))
+_QUESTIONS: Final = (command(b"INFO"), command(b"CONFIG", b"GET", b"min-replicas-*"))
 """What tells how far the server can be relied on."""
 
 
@@ -164,7 +161,7 @@ def _info(reply: Reply) -> dict[str, Any]:
     """INFO, with numbers as numbers; nothing where it is not allowed."""
     if not isinstance(reply, bytes | str):
         return {}
-    pairs = [line.partition(":") for line in _text(reply).splitlines()]
+    pairs = [line.partition(":") for line in text(reply).splitlines()]
     return {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
 
 
@@ -174,8 +171,4 @@ def _config(reply: Reply) -> dict[str, str]:
         reply = dict(zip(reply[::2], reply[1::2], strict=False))
     if not isinstance(reply, dict):
         return {}
-    return {_text(name): _text(value) for name, value in reply.items()}
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
+    return {text(name): text(value) for name, value in reply.items()}

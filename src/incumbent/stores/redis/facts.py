@@ -14,6 +14,7 @@ from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 
 from incumbent.stores.base import Budget
+from incumbent.stores.redis.replies import text
 from incumbent.stores.redis.store import Client, RedisStore
 from incumbent.stores.redis.survey import Named, answer, impatient, keys_under, named
 
@@ -159,7 +160,7 @@ class _Look:
         try:
             for setting in SETTINGS:
                 found = await self._ask(self._client.config_get(setting))
-                known |= {_text(name): _text(value) for name, value in found.items()}
+                known |= {text(name): text(value) for name, value in found.items()}
         except redis_errors.ResponseError:  # not allowed, or renamed away, as by those who host
             return {}
         return known
@@ -213,7 +214,7 @@ class _Look:
             async for key in keys_under(self._client, self._prefix, self._within):
                 count += 1
                 if await self._ask(self._client.pttl(key)) == -1:
-                    lasting.append(_text(key))
+                    lasting.append(text(key))
                 its = named(key, self._prefix)
                 if its is not None:
                     corrupt += await self._complaints(key, its)
@@ -223,8 +224,8 @@ class _Look:
 
     async def _complaints(self, key: bytes, its: Named) -> list[str]:
         part = its.part.partition(":")[0]
-        kind = _text(await self._ask(self._client.type(key)))
-        wanted, shown = TYPES.get(part), _text(key)
+        kind = text(await self._ask(self._client.type(key)))
+        wanted, shown = TYPES.get(part), text(key)
         if wanted is None or kind == "none":
             return []  # a later release's, or gone since
         if kind != wanted:
@@ -251,10 +252,6 @@ class _Look:
         return await answer(request, self._within)
 
 
-def _text(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-
-
 def _number(value: Any) -> bool:
-    text = _text(value)
-    return text.isascii() and text.isdigit() and int(text[:20]) < 2**53
+    digits = text(value)
+    return digits.isascii() and digits.isdigit() and int(digits[:20]) < 2**53

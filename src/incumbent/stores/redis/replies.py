@@ -1,10 +1,15 @@
-"""What the answers of several scripts have in common, read in one place. Pure."""
+"""What several answers of a server have in common, read in one place. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from incumbent.results import LeaderInfo
 from incumbent.stores.base import instant
+
+
+def text(value: Any) -> str:
+    """What a server or a client says in words, be it in bytes or in letters."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def leader_of(seat: Sequence[Any]) -> LeaderInfo:

@@ -71,6 +71,11 @@ def pack(parts: Sequence[bytes]) -> bytes:
     return b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in parts])
 
 
+def command(*parts: bytes) -> bytes:
+    """A command that is no script, as it goes over the wire."""
+    return b"*%d\r\n%b" % (len(parts), pack(parts))
+
+
 @lru_cache(maxsize=512)
 def ms(duration: float) -> bytes:
     """Seconds as a script is told them: milliseconds."""

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,11 +16,14 @@ where: contextvars.ContextVar[str] = contextvars.ContextVar("where", default="no
 
 
 class Timer:
-    """What `call_later` gives back."""
+    """What `call_later` and `call_soon` give back."""
 
-    def __init__(self, delay: float, callback: Callable[[], None]) -> None:
+    def __init__(
+        self, delay: float, callback: Callable[[], None], context: contextvars.Context
+    ) -> None:
         self.delay = delay
         self.callback = callback
+        self.context = context
         self.cancelled = False
 
     def cancel(self) -> None:
@@ -32,16 +36,17 @@ class Loop:
 
     def __init__(self) -> None:
         self.timers: list[Timer] = []
-        self.soon: list[tuple[Callable[[], None], contextvars.Context]] = []
+        self.soon: list[Timer] = []
 
     def call_later(self, delay: float, callback: Callable[[], None], *, context: Any) -> Timer:
         """As a loop's."""
-        self.timers.append(Timer(delay, callback))
+        self.timers.append(Timer(delay, callback, context))
         return self.timers[-1]
 
-    def call_soon(self, callback: Callable[[], None], *, context: contextvars.Context) -> None:
+    def call_soon(self, callback: Callable[..., None], *args: Any, context: Any) -> Timer:
         """As a loop's."""
-        self.soon.append((callback, context))
+        self.soon.append(Timer(0, partial(callback, *args), context))
+        return self.soon[-1]
 
     @property
     def timer(self) -> Timer | None:
@@ -58,9 +63,11 @@ class Loop:
         timer.callback()
         raised: list[BaseException] = []
         soon, self.soon = self.soon, []
-        for callback, context in soon:
+        for call in soon:
+            if call.cancelled:
+                continue
             try:
-                context.run(callback)
+                call.context.run(call.callback)
             except Exception as error:  # noqa: BLE001 - a loop goes on, whatever it is
                 raised.append(error)
         return raised
@@ -153,6 +160,28 @@ def test_an_alarm_is_set_anew_or_taken_back(alarms: Alarms, loop: Loop, time: li
     loop.fire()
     assert [len(each.rung) for each in (earlier, later, never)] == [1, 1, 0]
     assert loop.timer is None
+
+
+def test_an_alarm_is_set_anew_in_the_turn_in_which_it_is_due(
+    alarms: Alarms, loop: Loop, time: list[float]
+) -> None:
+    """What comes before it in the same turn of the loop may take it back, or put it off."""
+
+    class Hasty(Sleeper):
+        def ring(self) -> None:
+            alarms.set(never, math.inf)
+            alarms.set(later, 1000.7)
+
+    never, later = Sleeper(), Sleeper()
+    for sleeper in (never, later):
+        alarms.set(sleeper, 1000.2)
+    time[0] = 1000.2
+    loop.call_soon(Hasty().ring, context=contextvars.copy_context())
+    loop.fire()
+    assert (never.rung, later.rung) == ([], [])
+    time[0] = 1000.7
+    loop.fire()
+    assert [len(each.rung) for each in (never, later)] == [0, 1]
 
 
 def test_one_that_raises_disturbs_no_other(alarms: Alarms, loop: Loop, time: list[float]) -> None:

@@ -37,6 +37,8 @@ class Alarms:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop: asyncio.AbstractEventLoop = loop
         self._slots: dict[int, set[Sleeper]] = {}
+        self._called: dict[Sleeper, asyncio.Handle] = {}
+        """Whose time has come, and who is rung in this turn of the loop, if nothing comes between."""
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = math.inf
 
@@ -44,6 +46,8 @@ class Alarms:
         """Ring `sleeper` at `when`, and no more at the time set before; infinity is for never."""
         if sleeper.due < math.inf:
             self._take_out(sleeper)
+        elif sleeper in self._called:
+            self._called.pop(sleeper).cancel()
         sleeper.due = when
         if when < math.inf:
             self._slots.setdefault(_slot_of(when), set()).add(sleeper)
@@ -75,9 +79,15 @@ class Alarms:
             self._take_out(sleeper)
             sleeper.due = math.inf
             # Each for itself: what one raises does not keep the others from ringing.
-            self.loop.call_soon(sleeper.ring, context=sleeper.context)
+            self._called[sleeper] = self.loop.call_soon(
+                self._call, sleeper, context=sleeper.context
+            )
         if self._slots:
             self._arm(min(sleeper.due for sleeper in self._slots[min(self._slots)]))
+
+    def _call(self, sleeper: Sleeper) -> None:
+        del self._called[sleeper]
+        sleeper.ring()
 
 
 def _slot_of(when: float) -> int:

@@ -15,7 +15,17 @@ import redis.asyncio
 from redis.asyncio.connection import BlockingConnectionPool
 
 from cancellation import ways
-from cancellation.stage import ENTRIES, Action, Entry, Stage, Theatre, enter, in_use, nothing
+from cancellation.stage import (
+    ENTRIES,
+    Action,
+    Entry,
+    Stage,
+    Theatre,
+    enter,
+    in_use,
+    nothing,
+    renew_soon,
+)
 from cancellation.stepping import Stepped
 from cancellation.ways import FOUR, HARDER, Way, obeyed
 from incumbent import LeaderElector, NotElectedError, current_lease, events
@@ -198,13 +208,14 @@ async def test_p4_at_each_point_of_a_renewal(
 
     class Patient(Action):
         async def body(self) -> None:
+            renew_soon(current_lease())
             while not renewed.is_set():
                 await renewed.wait()
 
     points = 0
     for at in range(1, MOST):
         renewed = asyncio.Event()
-        stage = await theatre.stage(cold=False, lease_time=0.25)
+        stage = await theatre.stage(cold=False)
         stage.hear(events.TermRenewed, renewed.set)
         action = Patient(shielded=way is ways.by_scope)
         run = await asyncio.create_task(way(partial(stage.enter, "lead", action), at))

@@ -26,8 +26,8 @@ from kit.fixtures import MakeClient
 from kit.proxy import Proxy
 from kit.servers import Server
 
-LEASE = 0.3
-SLACK = 0.5
+LEASE = 1.0
+SLACK = 1.5
 """By how much a machine that is busy with other things may be late."""
 
 

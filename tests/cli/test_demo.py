@@ -137,7 +137,7 @@ def read_terminal(ours: int, until: str | None = None) -> str:
         if not chunk:
             break
         seen += chunk
-    return seen.decode()
+    return seen.decode(errors="replace")  # ^C drops what the terminal has not shown yet
 
 
 @dataclass(slots=True)

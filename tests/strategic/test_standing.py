@@ -94,9 +94,9 @@ async def test_bad_arguments_are_refused_before_any_request(
 async def test_heartbeats_keep_it_alive(town: Town) -> None:
     """Far beyond its TTL, with the registration of the beginning."""
     a = town.node("a")
-    async with a.candidate("job", ttl=0.4):
+    async with a.candidate("job", ttl=1.2):
         (before,) = await a.candidates("job")
-        for _ in range(12):
+        for _ in range(24):
             await asyncio.sleep(0.1)
             assert await a.candidates("job") == (before,)
     assert town.journals["a"].of(events.CandidateExpired) == []

@@ -26,7 +26,7 @@ ONCE += [f"{folder}/*" for folder in ("cli", "docs", "durability", "topology", "
 WIRE = ["tests/contract", "tests/promises"]
 """What shows how we get on with a server, a client, an event loop."""
 REDIS_PY = ["5.2", "6.4", "7.4", "8.1"]
-NOT_BETWEEN = ["blocking/*", "fencing/*", "field/*"]
+NOT_BETWEEN = ["blocking/*", "fencing/*", "field/*", "strategic/*"]
 
 nox.needs_version = ">=2025.10.14"
 nox.options.default_venv_backend = "uv"

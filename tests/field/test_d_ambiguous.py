@@ -50,7 +50,7 @@ async def test_case_45_an_acquire_that_was_sent_twice(
         tokens.append(token_of(valkey, "one"))
         return here().fence
 
-    elect = quick(request_timeout=0.4, lease_time=5)
+    elect = quick(request_timeout=1.2, lease_time=9)
     async with LeaderElector(client, elect, hooks=[journal]) as elector:
         await elector.run_if_leader("warm", nothing)
         proxy.drop_replies(1, "EVALSHA", cut=cut)

@@ -17,7 +17,7 @@ from incumbent import (
     Skipped,
 )
 from incumbent.stores.base import Store
-from kit.checker import check
+from kit.checker import LATE, check
 from kit.crew import Crew
 from kit.fixtures import MakeClient, StartServer
 from kit.leftovers import connections
@@ -304,4 +304,4 @@ async def test_case_96_a_free_seat_never_stays_free(
         await crew.stop()
         report = check(crew.records())
         report.assert_sound(min_terms=5)
-        assert report.take_over(1.0) < 0.8 + 1.5
+        assert report.take_over(1.0) < 0.8 + LATE

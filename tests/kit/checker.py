@@ -30,6 +30,9 @@ _RECOVERS = frozenset({"resumed", "restored"})
 _LEAVES = frozenset({"elected", "away", "killed", "stopped", "lost"})
 _DONE_TO = _HINDERS | _RECOVERS | {"killed"}
 
+LATE = 5.0
+"""By how many seconds a machine that is busy with other things may be late with a take-over."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:

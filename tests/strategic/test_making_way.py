@@ -65,24 +65,24 @@ async def test_metadata_that_change_move_the_leadership(town: Town) -> None:
 async def test_one_look_is_not_enough(town: Town) -> None:
     """A better one that is there for one look only does not stop the work."""
     a, b, log = town.node("a"), town.node("b"), Log()
-    looks: list[int] = []
+    may_look, looked = asyncio.Semaphore(0), asyncio.Semaphore(0)
     look = a._polls.look
 
-    async def counted(*args: object) -> object:
-        looks.append(1)
-        return await look(*args)  # type: ignore[arg-type]
+    async def by_turns(*args: object) -> object:
+        await may_look.acquire()
+        seen = await look(*args)  # type: ignore[arg-type]
+        looked.release()
+        return seen
 
     async with a.candidate("job", {"priority": 1}), running(a.campaign("job", log)):
         await town.leads("a")
-        a._polls.look = counted  # type: ignore[method-assign, assignment]
+        a._polls.look = by_turns  # type: ignore[method-assign, assignment]
         for _ in range(3):
             async with b.candidate("job", {"priority": 2}):
-                seen = len(looks)
-                await wait_until(lambda: len(looks) > seen, what="a look")  # noqa: B023
-                await asyncio.sleep(0.02)
-            seen = len(looks)
-            await wait_until(lambda: len(looks) > seen, what="a look")  # noqa: B023
-            await asyncio.sleep(0.02)
+                may_look.release()
+                await looked.acquire()
+            may_look.release()
+            await looked.acquire()
         assert log.terms == ["a"]
         assert losses(town.journals["a"]) == []
 

@@ -13,7 +13,7 @@ from incumbent import LeaderOptions
 from incumbent.blocking import LeaderElector, current_lease
 
 elector = LeaderElector(
-    os.environ["URL"], LeaderOptions(lease_time=0.9, request_timeout=1.0, wait_time=5)
+    os.environ["URL"], LeaderOptions(lease_time=1.5, request_timeout=1.0, wait_time=5)
 )
 before_the_fork = elector.run_if_leader("warm-up", os.getpid)
 

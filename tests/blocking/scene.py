@@ -20,7 +20,7 @@ PORTAL = "incumbent portal"
 
 def quick(**changes: Any) -> LeaderOptions:
     """Options with a short lease."""
-    return LeaderOptions(**({"lease_time": 0.9, "request_timeout": 1.0} | changes))
+    return LeaderOptions(**({"lease_time": 1.5, "request_timeout": 1.0} | changes))
 
 
 def environment() -> dict[str, str]:
@@ -36,7 +36,7 @@ def start(code: str, server: Server, *args: str) -> "subprocess.Popen[str]":
         "from incumbent.blocking import *\n"
         "from incumbent.blocking import LeaderElector, current_lease\n"
         "url = sys.argv[1]\n"
-        "quick = LeaderOptions(lease_time=0.9, request_timeout=1.0)\n"
+        "quick = LeaderOptions(lease_time=1.5, request_timeout=1.0)\n"
         "def say(*words):\n    print(*words, flush=True)\n"
     )
     return subprocess.Popen(

@@ -25,7 +25,7 @@ def test_an_elector_begins_no_thread_before_its_first_use(valkey: Server) -> Non
         "say(threading.active_count())\n",
         valkey,
     )
-    assert lines == ["1 0.9 True", "2"]
+    assert lines == ["1 1.5 True", "2"]
 
 
 def test_the_exit_leaves_no_thread_and_no_noise(valkey: Server) -> None:

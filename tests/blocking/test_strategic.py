@@ -139,7 +139,7 @@ def test_what_is_not_usable_is_said_before_any_io() -> None:
 
 def test_a_server_out_of_reach_is_told_on_entry() -> None:
     """As redis-py's own error, and the thread goes on."""
-    options = LeaderOptions(lease_time=0.9, request_timeout=0.2)
+    options = LeaderOptions(lease_time=0.9, request_timeout=0.8)
     with (
         StrategicElector("redis://localhost:1", options, strategy=Priority()) as elector,
         pytest.raises(redis.exceptions.ConnectionError),

@@ -85,7 +85,7 @@ async def test_case_22_late_copy(valkey: Server, proxy: Proxy, make_client: Make
 
 async def test_case_22_bounded(proxy: Proxy, make_client: MakeClient) -> None:
     """A clean-up that nobody answers holds the cancellation up for its budget at most."""
-    elector = LeaderElector(make_client(proxy), LeaderOptions(request_timeout=0.2))
+    elector = LeaderElector(make_client(proxy), LeaderOptions(request_timeout=0.8))
     await elector.run_if_leader("warm", nothing)
     proxy.silence()
     sent = warm_scripts(proxy)
@@ -246,7 +246,7 @@ async def test_case_34_silence_at_the_close(
     valkey: Server, proxy: Proxy, make_client: MakeClient, busy: str
 ) -> None:
     """A silent network holds up neither `aclose` nor the end of what is under way."""
-    elector = LeaderElector(make_client(proxy), LeaderOptions(request_timeout=0.2, wait_time=None))
+    elector = LeaderElector(make_client(proxy), LeaderOptions(request_timeout=0.8, wait_time=None))
     await elector.run_if_leader("warm", nothing)
     if busy == "waiting":
         valkey.cli("HSET", SEAT, "token", "another", "leader", "x", "fence", 1, "since", 1)

@@ -427,7 +427,7 @@ async def test_p9_a_frozen_server_costs_two_requests_time(
     """Whatever the client's own patience is, which here has no end; nothing is said in parting."""
     server = start_server()
     client = make_client(server, socket_timeout=None, retry=Retry(NoBackoff(), 10))
-    options = LeaderOptions(lease_time=60, request_timeout=0.5, on_loss="notify")
+    options = LeaderOptions(lease_time=60, request_timeout=0.8, on_loss="notify")
     async with LeaderElector(make_client(server), options).lead("one") as lease:
         await client.ping()
         if after_the_look:

@@ -30,6 +30,7 @@ from kit.register import check_register
 from kit.servers import Server
 from kit.waiting import wait_until
 from promises.scene import (
+    LEASE,
     THIEF,
     Journal,
     Work,
@@ -78,7 +79,7 @@ async def test_case_02_the_answer_of_a_renewal_is_heard(
         sent = proxy.commands["EVALSHA"]
         await journal.has(TermLost)
         assert proxy.commands["EVALSHA"] == sent + 1
-        await asyncio.sleep(2 * 0.9 / 3)  # the action still cleans up, and no renewal is sent
+        await asyncio.sleep(2 * LEASE / 3)  # the action still cleans up, and no renewal is sent
         assert proxy.commands["EVALSHA"] == sent + 1
         end.set()
         assert await leading == LeadershipLost("taken")
@@ -112,7 +113,7 @@ async def test_case_04_errors_for_longer_than_the_lease_are_a_loss(
 ) -> None:
     """All is cut for longer than the lease: stopped by the local clock, while nobody answers."""
     proxy, work = await make_proxy(valkey), Work()
-    options = quick(lease_time=3, stop_grace=1.2, request_timeout=0.2)
+    options = quick(lease_time=4, stop_grace=1.2, request_timeout=0.8)
     async with LeaderElector(make_client(proxy), options, hooks=[journal]) as elector:
         leading = asyncio.create_task(elector.attempt("one", work))
         await journal.has(TermRenewed)
@@ -242,7 +243,7 @@ async def test_case_16_four_contenders_with_pauses_longer_than_the_lease(
     The short form; `scripts/chaos` does this for a minute.
     """
     chance = random.Random(16)
-    options = {"lease_time": 0.5, "request_timeout": 0.3}
+    options = {"lease_time": 0.5, "request_timeout": 0.8}
     plan = {"options": options, "hold": (0.05, 1.2)}
     async with Crew(own_server, tmp_path, election="crew", seed=16, plan=plan) as crew:
         await crew.all_standing()
@@ -317,7 +318,7 @@ async def test_case_19_a_candidate_campaigns_again_after_failed_renewals(
 ) -> None:
     """The server is gone for two lease times and comes back: exactly one leader again."""
     works = [Work() for _ in range(3)]
-    options = quick(lease_time=0.6, request_timeout=0.3)
+    options = quick(lease_time=0.6, request_timeout=0.8)
     electors = [LeaderElector(make_client(own_server), options, hooks=[journal]) for _ in works]
     campaigns = [
         asyncio.create_task(elector.campaign("one", work))
@@ -343,7 +344,7 @@ async def test_case_20_a_standby_is_left_when_the_leader_is_killed(
     own_server: Server, tmp_path: Path
 ) -> None:
     """Three processes campaign, kill -9 the leader: another leads, and another after that."""
-    plan = {"options": {"lease_time": 0.6, "request_timeout": 0.3}, "hold": (60, 60)}
+    plan = {"options": {"lease_time": 0.6, "request_timeout": 0.8}, "hold": (60, 60)}
     async with Crew(own_server, tmp_path, size=3, election="crew", plan=plan) as crew:
         await crew.all_standing()
         killed = []

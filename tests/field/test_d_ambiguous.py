@@ -70,7 +70,7 @@ async def test_case_45_a_late_copy_of_an_acquire_takes_nothing(
 ) -> None:
     """The first sending is held by the network until the term of the second is over: no ghost."""
     proxy = await make_proxy(valkey)
-    options = quick(request_timeout=0.3, lease_time=30)
+    options = quick(request_timeout=0.8, lease_time=30)
     async with LeaderElector(make_client(proxy), options) as elector:
         await elector.run_if_leader("one", nothing)
         proxy.hold_requests("EVALSHA")

@@ -261,7 +261,7 @@ async def test_case_70_a_certificate_that_is_not_trusted_is_an_error(
     """The caller's TLS options are the caller's: not met, they are redis-py's error in time."""
     proxy = await make_proxy(valkey, tls=authority)
     client = make_client(f"rediss://{proxy.host}:{proxy.port}/0")
-    async with LeaderElector(client, quick(request_timeout=0.5)) as elector:
+    async with LeaderElector(client, quick(request_timeout=0.8)) as elector:
         with pytest.raises(RedisError):
             await elector.run_if_leader("one", forever)
 

@@ -288,7 +288,7 @@ async def test_case_96_a_free_seat_never_stays_free(
     """Five contenders under cuts and silences at random: when one could lead, soon one does."""
     server, dice = start_server(), random.Random(SEED)
     plan = {
-        "options": {"lease_time": 0.8, "request_timeout": 0.4},
+        "options": {"lease_time": 0.8, "request_timeout": 0.8},
         "hold": (0.05, 0.5),
         "rest": (0.0, 0.02),
     }

@@ -18,13 +18,14 @@ from kit.waiting import wait_until
 EventT = TypeVar("EventT", bound=Event)
 
 THIEF = "a-token-that-nobody-was-given"
+LEASE = 1.5
 SLACK = 1.5
 """Seconds by which a call may be late because the machine is busy."""
 
 
 def quick(**changes: Any) -> LeaderOptions:
-    """Options with a lease of 0.9 s: short, yet long enough for a busy machine to renew in time."""
-    return LeaderOptions(**({"lease_time": 0.9, "request_timeout": 1.0} | changes))
+    """Options with a lease that is short, yet long enough for a busy machine to renew in time."""
+    return LeaderOptions(**({"lease_time": LEASE, "request_timeout": 1.0} | changes))
 
 
 class Journal:

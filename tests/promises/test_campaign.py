@@ -34,7 +34,7 @@ async def outlast(
 ) -> AsyncIterator[LeaderElector]:
     """An elector on a server that a test may kill."""
     async with LeaderElector(
-        make_client(own_server), quick(request_timeout=0.3), hooks=[journal]
+        make_client(own_server), quick(request_timeout=0.8), hooks=[journal]
     ) as elector:
         yield elector
 
@@ -189,7 +189,7 @@ async def test_it_waits_for_a_server_that_refuses_writes_for_a_while(
 ) -> None:
     """A full server, or one that is a replica for now, may be well again: elected then."""
     server = start_server(kind)
-    options = quick(request_timeout=0.3)
+    options = quick(request_timeout=0.8)
     async with LeaderElector(make_client(server), options, hooks=[journal]) as elector:
         if trouble == "full":
             server.cli("CONFIG", "SET", "maxmemory", 1)
@@ -209,7 +209,7 @@ async def test_it_survives_a_clean_up_that_failed(
 ) -> None:
     """A grant came too late, and giving it back fails: that is an outage like any other."""
     proxy = await make_proxy(valkey)
-    options = quick(lease_time=0.3, request_timeout=0.5)
+    options = quick(lease_time=0.3, request_timeout=0.8)
     async with LeaderElector(make_client(proxy), options, hooks=[journal]) as elector:
         await elector.run_if_leader("warm", nothing)  # the server knows the scripts
         proxy.hold_replies("EVALSHA", "EVAL")

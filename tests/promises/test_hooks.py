@@ -25,6 +25,7 @@ from kit.fixtures import MakeClient, MakeProxy
 from kit.servers import Server
 from kit.waiting import wait_until
 from promises.scene import (
+    LEASE,
     Journal,
     Work,
     cancel,
@@ -47,7 +48,7 @@ async def test_the_story_of_a_quiet_term(elector: LeaderElector, journal: Journa
         assert isinstance(event, (TermStarted, TermRenewed, TermEnded))
         assert (event.election, event.seat) == ("one", 0)
         assert (event.leader_id, event.fence) == (elector.leader_id, lease.fence)
-    assert all(0.5 < each.remaining <= 0.9 for each in journal.of(TermRenewed))
+    assert all(0.5 < each.remaining <= LEASE for each in journal.of(TermRenewed))
     (ended,) = journal.of(TermEnded)
     assert ended.ending == "released"
     assert 0.3 < ended.duration < 5
@@ -94,7 +95,7 @@ async def test_a_loss_is_told_once_whatever_comes_together(
 ) -> None:
     """Stolen, extended by ten tasks, past its time, cut off, and released: one loss event."""
     proxy = await make_proxy(valkey)
-    options = quick(on_loss="notify", request_timeout=0.2, max_hold_time=0.8)
+    options = quick(on_loss="notify", request_timeout=0.8, max_hold_time=0.8)
     async with (
         LeaderElector(make_client(proxy), options, hooks=[journal]) as elector,
         elector.lead("one") as lease,
@@ -133,7 +134,7 @@ async def test_the_story_of_trouble(
 ) -> None:
     """Delayed elections and renewals are told with their errors; what passes is no loss."""
     proxy = await make_proxy(valkey)
-    options = quick(wait_time=20, request_timeout=0.3, lease_time=2.5)
+    options = quick(wait_time=20, request_timeout=0.8, lease_time=2.5)
     async with LeaderElector(make_client(proxy), options, hooks=[journal]) as elector:
         proxy.cut(refuse=True)
         work = Work()

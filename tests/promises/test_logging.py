@@ -66,7 +66,7 @@ async def test_trouble_is_a_warning_an_error_of_the_action_an_error(
 ) -> None:
     """Loss, delay, a failed release: WARNING; what the action raised: ERROR."""
     proxy = await make_proxy(valkey)
-    options = quick(request_timeout=0.2, wait_time=10, lease_time=2.5)
+    options = quick(request_timeout=0.8, wait_time=10, lease_time=2.5)
 
     async def fail() -> None:
         raise KeyError("mine")
@@ -149,7 +149,7 @@ async def test_no_token_is_ever_shown(
     proxy, journal, tokens = await make_proxy(valkey), Journal(), set[str]()
     said: list[str] = []
     hooks: list[Hook] = [LoggingHook(), journal]
-    options = quick(request_timeout=0.3)
+    options = quick(request_timeout=0.8)
 
     def note() -> None:
         token = token_of(valkey, "one")
@@ -222,7 +222,7 @@ async def test_no_password_is_ever_shown(
                 async with elector.lead("one") as lease:
                     said += [repr(lease), repr(elector.leases)]
     server.kill()
-    async with LeaderElector(make_client(server.url), quick(request_timeout=0.2)) as elector:
+    async with LeaderElector(make_client(server.url), quick(request_timeout=0.8)) as elector:
         with pytest.raises(RedisError) as failed:
             await elector.run_if_leader("one", nothing)
         said.append(shown(failed.value))

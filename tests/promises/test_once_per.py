@@ -202,7 +202,7 @@ async def test_p4_an_abandoned_claim_uses_no_period_up(
 ) -> None:
     """Granted, the reply lost, given up: the period is as it was before."""
     proxy = await make_proxy(valkey)
-    options = quick(once_per=YEAR, request_timeout=0.4)
+    options = quick(once_per=YEAR, request_timeout=0.8)
     async with LeaderElector(make_client(proxy), options) as elector:
         await elector.attempt("warm", nothing)
         proxy.drop_replies(100, "EVALSHA")

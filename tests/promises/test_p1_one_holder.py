@@ -178,7 +178,7 @@ async def test_p1_processes_that_are_frozen_killed_and_cut_off_never_overlap(
     own_server: Server, tmp_path: Path
 ) -> None:
     """Four processes; each leader is frozen beyond its lease, killed, or cut off in turn."""
-    options = {"lease_time": LEASE, "request_timeout": 0.3}
+    options = {"lease_time": LEASE, "request_timeout": 0.8}
     async with Crew(own_server, tmp_path, election="crew", plan={"options": options}) as crew:
         await crew.all_standing()
         for deed in ("freeze", "cut", "kill", "freeze", "silence"):

@@ -74,7 +74,7 @@ async def test_p3_an_unconfirmed_lease_ends_its_action_before_it_could_end(
         rest.append(ttl_of(valkey, "one"))
 
     work = Work(cleanup=clean_up)
-    options = quick(lease_time=1.2, stop_grace=0.4, request_timeout=0.15)
+    options = quick(lease_time=2.4, stop_grace=0.7, request_timeout=0.8)
     async with LeaderElector(make_client(proxy), options) as elector:
         leading = asyncio.create_task(elector.run_if_leader("one", work))
         await work.began.wait()

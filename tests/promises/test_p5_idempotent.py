@@ -93,7 +93,7 @@ async def test_p5_an_answer_that_never_comes_is_asked_for_again(
 ) -> None:
     """The connection stays, its answer does not come: sent again on another when it is overdue."""
     proxy = await make_proxy(valkey)
-    options = quick(lease_time=3, request_timeout=0.4)
+    options = quick(lease_time=3, request_timeout=0.8)
     async with LeaderElector(make_client(proxy), options) as elector:
         await warm(elector)
         opened = proxy.opened
@@ -190,7 +190,7 @@ async def test_p5_a_renewal_whose_answer_was_lost_renews(
 ) -> None:
     """Three renewals lose their answer: the lease stays, and says that it was renewed."""
     proxy, journal = await make_proxy(valkey), Journal()
-    async with LeaderElector(make_client(proxy), quick(), hooks=[journal]) as elector:
+    async with LeaderElector(make_client(proxy), quick(lease_time=3), hooks=[journal]) as elector:
         await warm(elector)
         async with elector.lead("one") as lease:
             for _ in range(3):

@@ -39,7 +39,7 @@ async def cut_off(
     proxy: Proxy, make_client: MakeClient, journal: Journal
 ) -> AsyncIterator[LeaderElector]:
     """An elector behind `proxy`."""
-    options = quick(lease_time=3, request_timeout=0.2)
+    options = quick(lease_time=3, request_timeout=0.8)
     async with LeaderElector(make_client(proxy), options, hooks=[journal]) as elector:
         yield elector
 
@@ -218,7 +218,7 @@ async def test_p6_a_failed_release_replaces_no_error(
         if isinstance(event, TermStarted):
             proxy.cut(refuse=True)
 
-    options = quick(lease_time=3, request_timeout=0.2)
+    options = quick(lease_time=3, request_timeout=0.8)
     client = make_client(proxy)
     async with LeaderElector(client, options, hooks=[cut, journal]) as elector:
         with pytest.raises(BodyError) as caught:

@@ -26,6 +26,7 @@ from kit.proxy import Proxy
 from kit.servers import Server
 from kit.waiting import wait_until
 from promises.scene import (
+    LEASE,
     Journal,
     Work,
     at_most,
@@ -40,7 +41,7 @@ from promises.scene import (
     ttl_of,
 )
 
-T = 0.4
+T = 0.8
 """The `request_timeout` of these tests."""
 
 CLIENTS: dict[str, dict[str, Any]] = {
@@ -194,7 +195,7 @@ async def test_p9_a_loss_at_a_frozen_server_ends_in_time(
         leading = asyncio.create_task(elector.attempt("one", work))
         await work.began.wait()
         own_server.pause()
-        with at_most(0.9 + 2 * T):
+        with at_most(LEASE + 2 * T):
             assert await leading == LeadershipLost("unreachable")
         own_server.resume()
 

@@ -34,7 +34,7 @@ from promises.scene import (
     ttl_of,
 )
 
-T = 0.5
+T = 0.8
 OPTIONS = quick(request_timeout=T)
 
 

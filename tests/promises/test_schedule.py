@@ -148,7 +148,7 @@ async def test_an_outage_is_survived(
     proxy = await make_proxy(valkey)
     journal = Journal()
     client = make_client(proxy)
-    options = quick(request_timeout=0.3)
+    options = quick(request_timeout=0.8)
     async with LeaderElector(client, options, hooks=[journal]) as elector:
         book = Book()
         task = ticking(elector, book)

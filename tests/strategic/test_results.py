@@ -192,7 +192,7 @@ async def test_a_result_that_cannot_be_noted_changes_nothing(
 ) -> None:
     """The outcome is that of the action; the hooks are told."""
     proxy = await make_proxy(valkey)
-    a = city.node("a", store=make_client(proxy), request_timeout=0.2)
+    a = city.node("a", store=make_client(proxy), request_timeout=0.8)
     async with city.node("b").candidate("job"), a.candidate("job", {"priority": 9}):
 
         async def cut_off() -> str:

@@ -180,7 +180,7 @@ async def test_cancelled_twice_it_still_withdraws(
 
 async def test_the_body_error_wins(own_server: Server, make_client: MakeClient, city: Town) -> None:
     """P6: a withdrawal that fails is told to the hooks, and replaces nothing."""
-    a = city.node("a", store=make_client(own_server), request_timeout=0.3)
+    a = city.node("a", store=make_client(own_server), request_timeout=0.8)
     mine = KeyError("mine")
     me = a.candidate("job")
     await me.__aenter__()
@@ -230,7 +230,7 @@ async def test_w39_entering_raises_what_the_store_raises(
 ) -> None:
     """W39: no server, no silent candidate."""
     server = start_server()
-    a = city.node("a", store=make_client(server), request_timeout=0.3)
+    a = city.node("a", store=make_client(server), request_timeout=0.8)
     server.kill()
     with at_most(1.5), pytest.raises((redis.ConnectionError, redis.TimeoutError)):
         async with a.candidate("job"):

@@ -285,7 +285,7 @@ async def test_w39_errors_of_the_store_come_out(
 ) -> None:
     """W39: a server that is gone is an error, not "somebody else leads"."""
     server = start_server()
-    a = city.node("a", store=make_client(server), request_timeout=0.3)
+    a = city.node("a", store=make_client(server), request_timeout=0.8)
     server.kill()
     with at_most(1.5), pytest.raises((redis.ConnectionError, redis.TimeoutError)):
         await call(a)
@@ -423,7 +423,7 @@ async def test_a_seat_that_is_due_to_the_line_is_not_asked_for_all_the_time(
     """It looks free, and is kept for a plain elector in line that does not come."""
     proxy = await make_proxy(valkey)
     a, log = city.node("a", lease_time=3, wait_time=5), Log()
-    options = LeaderOptions(lease_time=3, wait_time=30, request_timeout=0.5)
+    options = LeaderOptions(lease_time=3, wait_time=30, request_timeout=0.8)
     plain = LeaderElector(make_client(proxy), options)
 
     def calls() -> int:

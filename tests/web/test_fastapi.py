@@ -88,7 +88,7 @@ async def test_start_up_does_not_wait_for_the_server(
     """It is down: requests are served, and when it is back the application leads."""
     own_server.kill()
     work = Work()
-    async with LeaderElector(make_client(own_server), quick(request_timeout=0.2)) as elector:
+    async with LeaderElector(make_client(own_server), quick(request_timeout=0.8)) as elector:
         app = FastAPI(lifespan=leadership(elector, "one", work))
         app.include_router(status_router(elector))
         async with running(app) as client:
@@ -291,7 +291,7 @@ async def test_an_id_that_can_be_no_header_is_left_out(
 
 async def test_nobody_leads_and_nobody_answers(own_server: Server, make_client: MakeClient) -> None:
     """Without the server it is still a 503; the page is shown; readiness fails, if asked for."""
-    async with LeaderElector(make_client(own_server), quick(request_timeout=0.2)) as elector:
+    async with LeaderElector(make_client(own_server), quick(request_timeout=0.8)) as elector:
         app = FastAPI(lifespan=leadership(elector, "one", forever))
         app.include_router(status_router(elector, "extra", ready_path="/ready"))
 

@@ -255,7 +255,7 @@ async def test_case_52_a_small_pool_is_not_exhausted_by_waiters(
     """300 campaigns on ten connections: all wait, the leader among them renews, all end cleanly."""
     client = make_client(own_server, max_connections=10)
     journal = Journal()
-    async with LeaderElector(client, quick(), hooks=[journal]) as elector:
+    async with LeaderElector(client, quick(lease_time=3), hooks=[journal]) as elector:
         leading, work = asyncio.Event(), Work()
         tasks = [asyncio.create_task(elector.campaign("one", work))]
         await work.began.wait()

@@ -136,14 +136,14 @@ async def test_a_leader_that_is_gone_is_told(
     proxy = await make_proxy(valkey)
     viewer = view(a)
     await viewer.has("-")
-    options = quick(on_loss="notify")
+    options = quick(lease_time=3, on_loss="notify")
     async with (
         LeaderElector(make_client(proxy), options, leader_id="far") as far,
         far.lead("job") as lease,
     ):
         await viewer.has("-", "far")
         proxy.silence()
-        with at_most(1.2):
+        with at_most(3):
             await viewer.has("-", "far", "-")
         assert lease.loss_reason == "unreachable"
         await proxy.restore()

@@ -10,7 +10,7 @@ from incumbent.strategy import Priority, Strategy
 from kit.waiting import wait_until
 from promises.scene import Journal, cancel
 
-LEASE = 0.9
+LEASE = 1.2
 GRACE = LEASE / 6
 BY_PRIORITY = Priority()
 

@@ -328,11 +328,10 @@ async def test_another_database_and_another_server_are_no_place_to_look(
 # -- what cannot be used ----------------------------------------------------------------------
 
 
-async def test_a_cluster_client_is_refused_before_any_io(lease: Lease) -> None:
-    """So is everything that is no client at all, and a lease that is on no server."""
-    cluster: Any = redis.asyncio.RedisCluster(host="127.0.0.1", port=1)
-    for client in (cluster, "redis://localhost", None):
-        with pytest.raises(TypeError, match=r"needs a redis\.asyncio\.Redis"):
+async def test_what_is_no_client_is_refused_before_any_io(lease: Lease) -> None:
+    """So is a lease that is on no server."""
+    for client in ("redis://localhost", None):
+        with pytest.raises(TypeError, match=r"needs a client of redis-py"):
             begin(lease, client)
     async with LeaderElector(MemoryStore(), OPTIONS).lead("one") as on_no_server:
         with pytest.raises(TypeError, match="on no server"):

@@ -123,7 +123,7 @@ async def test_p11_all_keys_of_an_election_share_a_slot(
 async def test_p4_cancelling_leaves_nothing(cluster: Cluster, make_elector: MakeElector) -> None:
     """No place in line, no seat, and no connection when all is closed."""
     one, other = make_elector(cluster), make_elector(cluster, wait_time=None)
-    name = cluster.name_on(cluster.nodes[0])
+    name = cluster.name_on(cluster.primaries[0])
     ours = one._office.store, other._office.store
     async with led(one, name):
         waiters = [asyncio.create_task(other.run_if_leader(name, nothing)) for _ in range(20)]
@@ -187,7 +187,7 @@ async def test_a_client_of_replicas_is_told_the_truth(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer releases have another name for it
         client = RedisCluster.from_url(cluster.url, read_from_replicas=True)
-    name = cluster.name_on(cluster.nodes[0])
+    name = cluster.name_on(cluster.primaries[0])
     elector = make_elector(cluster, client=client)
     assert await elector.run_if_leader(name, nothing) == "done"
     node = cluster.primary_of(name)

@@ -63,6 +63,6 @@ def test_doctor_looks_at_one_server(cluster: Cluster, ask: Inside) -> None:
     refused = ask("doctor")
     assert refused.code == 64
     assert "one server at a time" in refused.err
-    looked = ask("doctor", url=cluster.url)
+    looked = ask("doctor", url=cluster.primaries[0].url)
     assert looked.code == 0, looked.out
     assert "it is a node of a cluster" in looked.out

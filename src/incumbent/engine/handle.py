@@ -117,15 +117,18 @@ class Lease:
     def transaction(self, redis: "Client") -> "Transaction":
         """``async with lease.transaction(redis) as pipe:`` writes only while the lease is held.
 
-        `redis` is any client of the election's own server and database. `pipe` is a pipeline of it:
-        commands are collected, and carried out at the end of the block, all or nothing, if the seat
-        is this lease's *there* at that moment; ``await pipe.execute()`` does so earlier, and gives
-        their results. An error in the block sends nothing.
+        `redis` is any client of the election's own server or cluster, and database. `pipe` is a
+        pipeline of it: commands are collected, and carried out at the end of the block, all or
+        nothing, if the seat is this lease's *there* at that moment; ``await pipe.execute()``
+        does so earlier, and gives their results. An error in the block sends nothing. On a cluster
+        every key must have the election's name as hash tag, as in ``{name}:total``.
 
         Raises:
             StaleFenceError: at the commit; the lease is not held, and nothing was done.
             redis.exceptions.ConnectionError, redis.exceptions.TimeoutError: at the commit; all of
                 it was done, or nothing. It has two `request_timeout`s.
+            redis.exceptions.ClusterCrossSlotError: at the commit; a key has another hash tag, and
+                nothing was done.
             TypeError: not a client that can do it; before any I/O.
         """
         transaction: Transaction = self._term.transaction(redis)

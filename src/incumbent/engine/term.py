@@ -148,7 +148,7 @@ class Term:
         if not isinstance(store, Transacting):
             raise TypeError(f"the seats of {self.name!r} are on no server: nothing can watch them")
         budget = Budget.of_two(self._options.request_timeout)
-        tenure = Tenure(self.name, self.claim, self.grant, lambda: self.held, budget.total)
+        tenure = Tenure(self.name, self.claim, self.grant, lambda: self.held, budget)
         return store.transaction(client, tenure)
 
     def step_down(self) -> None:

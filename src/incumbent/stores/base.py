@@ -241,8 +241,8 @@ class Tenure(NamedTuple):
     grant: Grant
     held: Callable[[], bool]
     """Whether the lease may be relied on now."""
-    within: float
-    """Seconds that the transaction has."""
+    budget: Budget
+    """What the transaction has, and what it may take to find out whose the seat is."""
 
 
 @runtime_checkable

@@ -127,7 +127,7 @@ class Caller:
             except redis_errors.RedisError as error:
                 failures += 1
                 detour = await self._way.learn(error, keys)
-                pause = _pause(error, failures)
+                pause = pause_for(error, failures)
                 said = said if isinstance(error, redis_errors.TimeoutError) else error
                 if not faults.worth_sending_again(error) or clock.now() + pause >= deadline:
                     # A last try that is cut short must not hide what was said before.
@@ -161,7 +161,8 @@ class Caller:
             await old.forsake()
 
 
-def _pause(error: redis_errors.RedisError, failures: int) -> float:
+def pause_for(error: redis_errors.RedisError, failures: int) -> float:
+    """Seconds before the same is sent once more after `error`, which was the `failures`-th."""
     if failures <= MOST_REDIRECTS and faults.redirect(error):
         return 0.0
     return pause_after(failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random())

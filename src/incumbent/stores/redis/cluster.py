@@ -68,13 +68,7 @@ class Cluster:
 
     async def find(self, keys: PackedKeys, within: float) -> Wire:
         """A wire to the node that has the slot of `keys`; the nodes are asked who that is."""
-        owner = self.owner(keys.first)
-        if owner is None or owner in self._doubted:
-            await self.look(within)
-            owner = self.owner(keys.first)
-        if owner is None:
-            raise redis_errors.ClusterDownError("no node of the cluster has the slot of this key")
-        return await self._wire_to(owner)
+        return await self._wire_to(await self.locate(keys, within))
 
     async def learn(self, error: redis_errors.RedisError, keys: PackedKeys) -> Wire | None:
         """Follow a redirection; doubt a node that does not answer as the owner of a slot should."""
@@ -86,13 +80,25 @@ class Cluster:
             if not isinstance(error, redis_errors.MovedError):
                 return await self._wire_to(other)
             self._move(error.slot_id, other)
-        elif faults.worth_sending_again(error) and not isinstance(
-            error, redis_errors.TryAgainError | redis_errors.MaxConnectionsError
-        ):
+        elif faults.owner_in_doubt(error):
             self._doubted.add(owner)
         return None
 
     # -- who has what ------------------------------------------------------------------------
+
+    async def locate(self, keys: PackedKeys, within: float) -> Address:
+        """The node that has the slot of `keys`; unless one is known and well, the nodes are asked.
+
+        Raises:
+            redis.exceptions.RedisError: no node has it, or none has said so in time.
+        """
+        owner = self.owner(keys.first)
+        if owner is None or owner in self._doubted:
+            await self.look(within)
+            owner = self.owner(keys.first)
+        if owner is None:
+            raise redis_errors.ClusterDownError("no node of the cluster has the slot of this key")
+        return owner
 
     def owner(self, key: bytes) -> Address | None:
         """The node that has the slot of a key or a channel, as far as is known."""

@@ -45,6 +45,13 @@ def redirect(error: BaseException) -> bool:
     return isinstance(error, redis_errors.AskError)  # MOVED is one as well
 
 
+def owner_in_doubt(error: BaseException) -> bool:
+    """Whether another node of a cluster may have by now what this one was asked for."""
+    here = redis_errors.AskError, redis_errors.TryAgainError, redis_errors.MaxConnectionsError
+    moved = isinstance(error, redis_errors.MovedError)
+    return moved or (worth_sending_again(error) and not isinstance(error, here))
+
+
 def unsharded(error: BaseException) -> bool:
     """Whether the server does not know SSUBSCRIBE, or lets this user not use it."""
     return "'ssubscribe'" in str(error).lower().replace("`", "'")

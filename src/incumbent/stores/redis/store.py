@@ -61,6 +61,7 @@ class RedisStore:
 
     def __init__(self, client: Client, prefix: str) -> None:
         _check(client)
+        self._client = client
         self._prefix = prefix
         self._caller = Caller(client)
         self._confirmer: Confirmer | None = None
@@ -246,7 +247,9 @@ class RedisStore:
 
         claim, seat = tenure.claim, tenure.grant.seat
         root = keys_of(self._prefix, claim.election, claim.seats).root
-        return transaction.of(client, transaction.Condition(tenure, root + b"seat:%d" % seat))
+        condition = transaction.Condition(tenure, root + b"seat:%d" % seat)
+        find_way = self._caller.way if client is self._client else None
+        return transaction.of(client, condition, find_way)
 
     def wall_clock(self) -> int:
         return round((clock.now() + self._ahead) * 1000)

@@ -38,7 +38,7 @@ class Alarms:
         self.loop: asyncio.AbstractEventLoop = loop
         self._slots: dict[int, set[Sleeper]] = {}
         self._called: dict[Sleeper, asyncio.Handle] = {}
-        """Whose time has come, and who is rung in this turn of the loop, if nothing comes between."""
+        """Who is rung in this turn of the loop, unless the alarm is set anew before."""
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = math.inf
 

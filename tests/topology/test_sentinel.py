@@ -4,10 +4,13 @@ import asyncio
 from functools import partial
 from typing import Any
 
+import pytest
+from redis.exceptions import ConnectionError
+
 from incumbent import Elected, LeadershipLost, Lease, events
 from kit import register
 from kit.fixtures import MakeClient, MakeProxy
-from kit.sentinels import Watched
+from kit.sentinels import Sentinel, Watched
 from kit.servers import Server
 from kit.waiting import wait_until
 from promises.scene import Journal, cancel, nothing
@@ -31,7 +34,7 @@ async def test_the_primary_is_killed_and_a_sentinel_with_it(
     """
     watched, journal, told = start_watched(), Journal(), list[int]()
     first = await make_proxy(watched.sentinel)
-    make_watched_elector = partial(make_watched_elector, first=first)
+    make_watched_elector = partial(make_watched_elector, sentinels=(first, watched.sentinel))
     leads = make_watched_elector(watched, lease_time=9, hooks=[journal])
     other, third = (make_watched_elector(watched, **PATIENT) for _ in range(2))
     best = make_watched_elector(watched, node_id="best", **PATIENT)
@@ -111,6 +114,62 @@ async def test_the_primary_freezes(
         assert watched.primary.cli("EXISTS", seat_of("job")) == 1
     await line.over()
     assert journal.story() == ["TermStarted", "TermEnded"]
+
+
+def calls(server: Server, *names: str) -> int:
+    """How often these commands were run since `server` was started."""
+    counts: Any = server.admin.info("commandstats")
+    return sum(count["calls"] for name, count in counts.items() if name[8:] in names)
+
+
+async def test_the_old_primary_is_back_before_another_took_over(
+    start_watched: StartWatched, make_watched_elector: MakeWatchedElector, make_proxy: MakeProxy
+) -> None:
+    """It is a primary like any other, and named by the Sentinel: what it granted would be lost.
+
+    Nobody goes there who connects meanwhile, nor in the seconds until it is a replica.
+    """
+    watched = start_watched()
+    old, new = watched.primary, watched.replica
+    watched.hold_back_promotion()
+    old.kill()
+    watched.await_flags("s_down,o_down,master,disconnected,failover_in_progress")
+    old.start()
+    watched.await_flags("master,failover_in_progress")
+    assert watched.primary is old
+    asked = await make_proxy(watched.sentinel)
+    elector = make_watched_elector(watched, sentinels=(asked,), **PATIENT)
+    attempt = asyncio.create_task(elector.attempt("job", nothing))
+    # It asks again, so it did not believe what it was told first; or it is done, and did.
+    await wait_until(lambda: attempt.done() or asked.commands["SENTINEL"] > 1, within=WITHIN)
+    watched.promote(new)
+    assert isinstance(await asyncio.wait_for(attempt, WITHIN), Elected)
+    assert watched.primary is new
+    assert old.cli("ROLE")[0] == "master"
+    assert isinstance(await elector.attempt("job", nothing), Elected)
+    assert calls(old, "eval", "evalsha") == 0
+
+
+async def test_a_sentinel_that_is_behind_is_outvoted(
+    start_watched: StartWatched,
+    make_watched_elector: MakeWatchedElector,
+    make_proxy: MakeProxy,
+    valkey: Server,
+) -> None:
+    """It names another primary, and is asked first; alone, it is not believed."""
+    watched = start_watched()
+    again = await make_proxy(watched.sentinel)
+    with Sentinel(valkey) as behind:
+        sentinels = (behind, watched.sentinel, again)
+        elector = make_watched_elector(watched, sentinels=sentinels, lease_time=9)
+        async with led(elector, "job"):
+            assert watched.primary.cli("EXISTS", seat_of("job")) == 1
+            assert valkey.cli("EXISTS", seat_of("job")) == 0
+        watched.sentinel.kill()
+        late = make_watched_elector(watched, sentinels=sentinels, lease_time=9, request_timeout=1)
+        with pytest.raises(ConnectionError):
+            await late.attempt("job", nothing)
+    assert calls(valkey, "eval", "evalsha") == 0
 
 
 def forget(watched: Watched) -> None:

@@ -1,10 +1,13 @@
-"""Which server is the primary now: asked of all Sentinels, without waiting for those that are gone.
+"""Which server is the primary now: what half of the Sentinels say, not waiting for who is gone.
 
 The caller's own client asks one after the other, each for as long as its own timeouts and retries
-are, so that the first one's death may outlast a lease.
+are, so that the first one's death may outlast a lease. It also believes the first that answers,
+which may be behind the others, and one that is about to replace the primary that it names: such a
+primary, back from the dead or not told yet, grants leases that nobody else will know of.
 """
 
 import copy
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
@@ -37,9 +40,16 @@ async def connect(connection: AbstractConnection, pool: SentinelConnectionPool) 
 
 
 async def primary_of(manager: Sentinel, service: str) -> Address:
-    """Where the primary of `service` is, by the first Sentinel that knows it."""
+    """Where the primary of `service` is: at least half of the Sentinels say so.
+
+    Not more than half: of two, one may be gone.
+
+    Raises:
+        redis.exceptions.ConnectionError: too few know one, or they replace it just now.
+    """
     asks = [partial(_ask, manager, sentinel, service) for sentinel in manager.sentinels]
-    return await canvass(asks, PATIENCE, f"there is no Sentinel to ask for {service!r}")
+    nobody = f"there is no Sentinel to ask for {service!r}"
+    return await canvass(asks, PATIENCE, nobody, enough=(len(asks) + 1) // 2)
 
 
 async def _ask(manager: Sentinel, sentinel: Redis, service: str) -> Address:
@@ -47,10 +57,20 @@ async def _ask(manager: Sentinel, sentinel: Redis, service: str) -> Address:
     options["retry"] = Retry(NoBackoff(), 0)
     kind = sentinel.connection_pool.connection_class
     impatient = Redis(connection_pool=ConnectionPool(connection_class=kind, **options))
-    alone = copy.copy(manager)  # so that whatever the caller's does with an answer is done
+    alone: Any = copy.copy(manager)  # so that whatever the caller's does with an answer is done
     alone.sentinels = [impatient]
+    alone.check_master_state = partial(_stays, alone.check_master_state)
     try:
-        address: Address = await cast(Any, alone).discover_master(service)
+        address: Address = await alone.discover_master(service)
     finally:
         await impatient.connection_pool.disconnect()
     return address
+
+
+def _stays(check: Callable[[Any, str], bool], state: Any, service: str) -> bool:
+    """Whether the primary is well, and nobody is being made one in its place.
+
+    Until a fail-over has ended Sentinels go on naming the old one, and if it is back, as healthy.
+    Source: https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/
+    """
+    return "failover_in_progress" not in state["flags"] and check(state, service)

@@ -1,7 +1,7 @@
 """Asking several servers for what each of them should know, until enough of them say the same."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import Context
 from typing import Any, Final, TypeVar
 
@@ -56,22 +56,31 @@ async def canvass(
             )
             if not done and ask is None:
                 break
-            for task in done:
-                try:
-                    answers.append(answer := task.result())
-                except redis_errors.RedisError as error:
-                    errors.append(error)
-                else:
-                    if answers.count(answer) >= enough:
-                        return answer
+            _hear(done, answers, errors)
+            for answer in answers:
+                if answers.count(answer) >= enough:
+                    return answer
     finally:
         for scope in asked.values():
             scope.cancel()  # more than the task: on Python 3.11 redis-py may swallow that
         if asked:
             await outlast(*asked)
+    raise _worst(errors, "those that were asked do not agree" if answers else nobody)
+
+
+def _hear(
+    done: Iterable[asyncio.Task[T]], answers: list[T], errors: list[redis_errors.RedisError]
+) -> None:
+    for task in done:
+        try:
+            answers.append(task.result())
+        except redis_errors.RedisError as error:
+            errors.append(error)
+
+
+def _worst(errors: Sequence[redis_errors.RedisError], otherwise: str) -> redis_errors.RedisError:
     lasting = [each for each in errors if not faults.passing(each)]
-    said = "those that were asked do not agree" if answers else nobody
-    raise (lasting or errors or [redis_errors.ConnectionError(said)])[-1]
+    return (lasting or errors or [redis_errors.ConnectionError(otherwise)])[-1]
 
 
 async def _in_scope(ask: Callable[[], Coroutine[Any, Any, T]], scope: "anyio.CancelScope") -> T:

@@ -7,7 +7,6 @@ primary, back from the dead or not told yet, grants leases that nobody else will
 """
 
 import copy
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
@@ -18,6 +17,7 @@ from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 from incumbent.stores.redis.canvass import canvass
+from incumbent.stores.redis.replies import text
 from incumbent.stores.redis.slots import Address
 
 PATIENCE: Final = 0.2
@@ -57,9 +57,9 @@ async def _ask(manager: Sentinel, sentinel: Redis, service: str) -> Address:
     options["retry"] = Retry(NoBackoff(), 0)
     kind = sentinel.connection_pool.connection_class
     impatient = Redis(connection_pool=ConnectionPool(connection_class=kind, **options))
+    cast(Any, impatient).sentinel_masters = partial(_masters, impatient, service)
     alone: Any = copy.copy(manager)  # so that whatever the caller's does with an answer is done
     alone.sentinels = [impatient]
-    alone.check_master_state = partial(_stays, alone.check_master_state)
     try:
         address: Address = await alone.discover_master(service)
     finally:
@@ -67,10 +67,20 @@ async def _ask(manager: Sentinel, sentinel: Redis, service: str) -> Address:
     return address
 
 
-def _stays(check: Callable[[Any, str], bool], state: Any, service: str) -> bool:
-    """Whether the primary is well, and nobody is being made one in its place.
+async def _masters(sentinel: Redis, service: str) -> Any:
+    """What `sentinel` says of its primaries, but of one that is being replaced the truth.
 
-    Until a fail-over has ended Sentinels go on naming the old one, and if it is back, as healthy.
-    Source: https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/
+    Until the fail-over is over it goes on describing the old one there, and if that is back, as
+    healthy. By the command that is made for clients it names the new one, once that is promoted;
+    before that nobody is the primary: what the old one grants now may be forgotten.
+    Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/
     """
-    return "failover_in_progress" not in state["flags"] and check(state, service)
+    masters: Any = await Redis.sentinel_masters(sentinel)
+    state = masters.get(service)
+    if state and "failover_in_progress" in state["flags"]:
+        command = "SENTINEL GET-MASTER-ADDR-BY-NAME"
+        host, port = await cast(Any, sentinel).execute_command(command, service)
+        promoted = text(host), int(port)
+        state["is_master"] = promoted != (state["ip"], state["port"])
+        state.update(ip=promoted[0], port=promoted[1], is_sdown=False, is_odown=False)
+    return masters

@@ -34,5 +34,5 @@ def test_an_overlap_is_excused_while_a_forgotten_lease_may_last() -> None:
 
 def test_what_is_no_matter_of_leases_is_never_excused() -> None:
     """A leak is one whenever it was found."""
-    judged = outcome((0.0, 9.0), leaks=("a key",))
+    judged = outcome((1.0, 9.0), leaks=("a key",))
     assert judged.findings == ["a key"]

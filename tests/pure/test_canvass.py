@@ -104,6 +104,13 @@ async def test_what_enough_of_them_say_counts(hall: Hall) -> None:
     assert hall.asked == ["a", "a"]
     asks = [hall.one("b"), hall.one("a"), hall.one("a")]
     assert await canvass(asks, 60, "", enough=2) == "a"
+    together = asyncio.Barrier(2)
+
+    async def meets() -> str:
+        await together.wait()
+        return "a"
+
+    assert await asyncio.wait_for(canvass([meets, meets], 60, "", enough=2), 30) == "a"
     gone = hall.one("b", redis_errors.ConnectionError("gone"))
     asks = [gone, hall.one("a"), hall.one("b", silent=True), hall.one("a")]
     assert await canvass(asks, PATIENCE, "", enough=2) == "a"

@@ -69,7 +69,7 @@ async def judged(case: Case) -> Outcome:
         take_overs=take_overs(report.terms, faults_of(history)),
         pauses=tuple(pauses(history)),
         leaks=tuple(leaks),
-        lossy=_lossy(case, history),
+        lossy=_lossy(case),
         failures=tuple(storm.failures),
     )
 
@@ -86,16 +86,13 @@ class _Without:
         return (each for each in self._records if each.election != self._election)
 
 
-def _lossy(case: Case, history: Sequence[Record]) -> tuple[Span, ...]:
-    """From a fail-over that loses writes to the last lease that may have been among them."""
-    kinds = case.topology.lossy if case.topology else frozenset()
-    begun, found = dict[str, float](), list[Span]()
-    for record in history:
-        if record.kind == "fault" and record.detail in kinds:
-            begun[record.detail] = record.at
-        elif record.kind == "over" and record.detail in begun:
-            found.append((begun.pop(record.detail), record.at + case.storm.lease_time))
-    return tuple(found)
+def _lossy(case: Case) -> tuple[Span, ...]:
+    """While a lease that was forgotten may have lasted."""
+    lease_time = case.storm.lease_time
+    if case.mill is not None:
+        lease_time = max(lease_time, MillPlan(**case.mill).lease_time)
+    forgot = case.topology.forgot if case.topology else ()
+    return tuple((start, end + lease_time) for start, end in forgot)
 
 
 def _registers(server: Server, names: Sequence[str]) -> tuple[RegisterReport, ...]:

@@ -34,7 +34,7 @@ class Outcome:
     take_overs: Mapping[str, Sequence[float]] = field(default_factory=dict)
     pauses: tuple[float, ...] = ()
     leaks: tuple[str, ...] = ()
-    lossy: tuple[Span, ...] = ()  # when acknowledged writes may have been lost
+    lossy: tuple[Span, ...] = ()  # when leases may have lasted that a fail-over forgot
     failures: tuple[str, ...] = ()  # processes that ended by themselves, or did not when told
 
     @property
@@ -58,7 +58,7 @@ class Outcome:
 
     @property
     def excused(self) -> list[str]:
-        """What broke while acknowledged writes were lost, which no library on top can mend."""
+        """What broke by a lease that a fail-over forgot, which no library on top can mend."""
         return [each for each in self._all_findings() if self._was_lossy(each)]
 
     @property
@@ -116,7 +116,7 @@ class Outcome:
             "take-over": _spread(sorted(report.take_overs)),
             "longest idle": f"{_ms(report.longest_idle)} of {_ms(self.max_idle)} allowed",
             "leaks": str(len(self.leaks)),
-            "excused": f"{len(self.excused)}, while a fail-over lost acknowledged writes",
+            "excused": f"{len(self.excused)}, by leases that a fail-over forgot",
             "out of order": str(sum(log.disordered for log in self._logs)),
         }
         if short.elections:

@@ -10,7 +10,9 @@ from kit.servers import Server
 from kit.waiting import wait_until_blocking
 
 SERVICE = "main"
-DOWN_AFTER_MS = 500
+DOWN_AFTER_MS = 2000
+"""More than the second that a Sentinel lets pass between two attempts to connect: with less, it now
+and then takes the new primary for dead before it has reached it, and goes back to the old one."""
 WITHIN = 60.0
 
 
@@ -97,6 +99,21 @@ class Watched:
                 each.start()
         wait_until_blocking(self._healthy, within=WITHIN, what=f"{self!r} is well", every=0.05)
 
+    def hold_back_promotion(self) -> None:
+        """From now on the replica does not become a primary when the Sentinel tells it to."""
+        self.replica.cli("ACL", "SETUSER", "default", "-replicaof", "-slaveof")
+
+    def promote(self, replica: Server) -> None:
+        """Let `replica`, which was held back, do what it was told."""
+        replica.cli("ACL", "SETUSER", "default", "+replicaof", "+slaveof")
+        replica.cli("REPLICAOF", "NO", "ONE")
+
+    def await_flags(self, flags: str) -> None:
+        """Wait until the Sentinel says this of the primary that it names."""
+        wait_until_blocking(
+            lambda: self._flags() == flags, within=WITHIN, what=f"the primary is {flags}"
+        )
+
     def hold_back_replication(self) -> None:
         """From now on the replica gets nothing that is written to the primary."""
         primary, replica = self.primary, self.replica
@@ -106,11 +123,13 @@ class Watched:
             lambda: replica.cli("ROLE")[3] != "connected", within=WITHIN, what="no replication"
         )
 
+    def _flags(self) -> str:
+        return _pairs(self.sentinel.cli("SENTINEL", "MASTER", SERVICE))["flags"]
+
     def _healthy(self) -> bool:
-        primary = _pairs(self.sentinel.cli("SENTINEL", "MASTER", SERVICE))
         replicas = [_pairs(each) for each in self.sentinel.cli("SENTINEL", "SLAVES", SERVICE)]
         known = [(each["flags"], each["master-link-status"]) for each in replicas]
-        return primary["flags"] == "master" and known == [("slave", "ok")]
+        return self._flags() == "master" and known == [("slave", "ok")]
 
 
 _OPTIONS = ("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0")

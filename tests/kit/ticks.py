@@ -89,7 +89,8 @@ def check_ticks(
         periods=max(runs) - min(runs) + 1,
         doubled=tuple(
             Finding(
-                f"period {period} of {election!r} was run by {processes}", period * every - ahead
+                f"period {period} of {election!r} was run by {processes}",
+                (period + 1) * every - ahead,  # by then it has been run twice
             )
             for period, processes in runs.items()
             if len(processes) > 1

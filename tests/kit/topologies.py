@@ -10,16 +10,22 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, Self, TypeVar
 
+from kit.checker import Span
 from kit.cluster import Cluster
 from kit.crew import Crew, Member
 from kit.faults import Fault
 from kit.leftovers import keys_without_ttl
+from kit.records import now
 from kit.sentinels import SERVICE, Watched
 from kit.servers import Server
 from kit.waiting import wait_until_blocking
 
 T = TypeVar("T")
 WITHIN = 60.0
+
+PARTED_WITHIN = 3.0
+"""Seconds after Sentinels name another primary within which nobody asks the old one any more: what
+they say is relied on for two, and a look at them takes a moment on a busy machine."""
 
 
 class Topology(Protocol):
@@ -41,8 +47,11 @@ class Topology(Protocol):
         ...
 
     @property
-    def lossy(self) -> frozenset[str]:
-        """The faults in which it forgets what it has acknowledged: replication is asynchronous."""
+    def forgot(self) -> Sequence[Span]:
+        """From when to when it gave leases that it has forgotten: replication is asynchronous.
+
+        From the beginning of a fail-over until nobody asks the old primary any more.
+        """
         ...
 
     def lasting_keys(self) -> list[str]:
@@ -64,6 +73,7 @@ class OverSentinels:
     def __init__(self, kind: str, *, orderly: bool = True) -> None:
         self._watched = Watched(kind)
         self._orderly = orderly
+        self._forgot: list[Span] = []
 
     def __enter__(self) -> Self:
         self._watched.start()
@@ -85,9 +95,9 @@ class OverSentinels:
         return (*orderly, (self.kill_primary, 2))
 
     @property
-    def lossy(self) -> frozenset[str]:
+    def forgot(self) -> Sequence[Span]:
         """Also in good order: both are primaries for a while."""
-        return frozenset({"fail_over", "kill_primary"})
+        return self._forgot
 
     @property
     def holders(self) -> Sequence[Server]:
@@ -103,7 +113,9 @@ class OverSentinels:
     ) -> None:
         """SENTINEL FAILOVER: the old primary takes writes for a while that will be lost."""
         with crew.all_cut():
+            began = now()
             await _in_thread(self._watched.fail_over)
+            self._forgot.append((began, now() + PARTED_WITHIN))
             await _in_thread(self._watched.heal)
 
     async def kill_primary(
@@ -113,6 +125,7 @@ class OverSentinels:
         with crew.all_cut():
             old = await _in_thread(lambda: self._watched.primary)
             old.kill()
+            self._forgot.append((now(), now()))
             await _in_thread(lambda: self._watched.await_failover(old))
             await _in_thread(self._watched.heal)
 
@@ -122,6 +135,7 @@ class OverCluster:
 
     def __init__(self, kind: str) -> None:
         self._cluster = Cluster(kind)
+        self._forgot: list[Span] = []
 
     def __enter__(self) -> Self:
         self._cluster.start()
@@ -142,9 +156,9 @@ class OverCluster:
         return ((self.reshard, 2), (self.fail_over, 2), (self.kill_primary, 2))
 
     @property
-    def lossy(self) -> frozenset[str]:
-        """In good order nothing is lost, nor when slots move."""
-        return frozenset({"kill_primary"})
+    def forgot(self) -> Sequence[Span]:
+        """In good order nothing is, nor when slots move."""
+        return self._forgot
 
     @property
     def holders(self) -> Sequence[Server]:
@@ -179,6 +193,7 @@ class OverCluster:
             primary = await _in_thread(lambda: self._cluster.primary_of(name))
             replica = await _in_thread(lambda: self._cluster.replica_of(primary))
             primary.kill()
+            self._forgot.append((now(), now()))
             await _in_thread(lambda: _await_promotion(replica))
             await _in_thread(self._cluster.heal)
 

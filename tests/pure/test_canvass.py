@@ -97,6 +97,33 @@ async def test_what_will_not_pass_is_raised_before_what_will(hall: Hall) -> None
         await canvass(list[Ask](), PATIENCE, "nobody is here")
 
 
+async def test_what_enough_of_them_say_counts(hall: Hall) -> None:
+    """Whoever speaks first; as many as that are asked at once, and no more while they agree."""
+    asks = [hall.one("a"), hall.one("a"), hall.one("b")]
+    assert await canvass(asks, 60, "", enough=2) == "a"
+    assert hall.asked == ["a", "a"]
+    asks = [hall.one("b"), hall.one("a"), hall.one("a")]
+    assert await canvass(asks, 60, "", enough=2) == "a"
+    together = asyncio.Barrier(2)
+
+    async def meets() -> str:
+        await together.wait()
+        return "a"
+
+    assert await asyncio.wait_for(canvass([meets, meets], 60, "", enough=2), 30) == "a"
+    gone = hall.one("b", redis_errors.ConnectionError("gone"))
+    asks = [gone, hall.one("a"), hall.one("b", silent=True), hall.one("a")]
+    assert await canvass(asks, PATIENCE, "", enough=2) == "a"
+
+
+async def test_too_few_say_the_same(hall: Hall) -> None:
+    """Why somebody has not spoken, if so; else that they do not agree. Silence is not awaited."""
+    silent, gone = hall.one("c", silent=True), hall.one("c", redis_errors.ConnectionError("gone"))
+    for last, said in ((gone, "gone"), (silent, "do not agree"), (hall.one("c"), "do not agree")):
+        with pytest.raises(redis_errors.ConnectionError, match=said):
+            await canvass([hall.one("a"), hall.one("b"), last], PATIENCE, "", enough=2)
+
+
 async def test_a_cancellation_ends_all_who_are_asked(hall: Hall) -> None:
     """And comes out."""
     asks = [hall.one(name, silent=True) for name in "abc"]

@@ -1,6 +1,6 @@
 """Clusters that the tests share, Sentinels that each test has for itself, and electors on them."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -13,6 +13,7 @@ from kit.fixtures import CHOSEN
 from kit.pool import EXTERNAL
 from kit.proxy import Proxy
 from kit.sentinels import SERVICE, Watched
+from kit.servers import Server
 from topology.scene import MakeElector, MakeWatchedElector, StartWatched, elector_of
 
 KINDS = [kind for kind in ("valkey-9", "redis-6") if kind in CHOSEN] or CHOSEN[:1]
@@ -81,9 +82,10 @@ async def make_watched_elector() -> AsyncIterator[MakeWatchedElector]:
     """Makes electors, each with a client of its own by way of the Sentinels."""
     async with AsyncExitStack() as stack:
 
-        def make(watched: Watched, *, first: Proxy | None = None, **options: Any) -> Any:
-            asked = [each for each in (first, watched.sentinel) if each is not None]
-            places = [(each.host, each.port) for each in asked]
+        def make(
+            watched: Watched, *, sentinels: Sequence[Server | Proxy] = (), **options: Any
+        ) -> Any:
+            places = [(each.host, each.port) for each in sentinels or (watched.sentinel,)]
             manager: Any = Sentinel(places)  # type: ignore[no-untyped-call] # redis-py's
             client = manager.master_for(SERVICE)
             for each in (client, *manager.sentinels):

@@ -1,7 +1,7 @@
 """What the tests of clusters and Sentinels share: electors, and hands on the servers."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -35,10 +35,12 @@ class MakeElector(Protocol):
 class MakeWatchedElector(Protocol):
     """The type of the `make_watched_elector` fixture."""
 
-    def __call__(self, watched: Watched, *, first: Proxy | None = None, **options: Any) -> Any:
+    def __call__(
+        self, watched: Watched, *, sentinels: Sequence[Server | Proxy] = (), **options: Any
+    ) -> Any:
         """An elector on who the Sentinel says is the primary; the options of `elector_of`.
 
-        It is told of `first` as of another Sentinel, and before.
+        With `sentinels` it is told of these, in this order.
         """
         ...
 

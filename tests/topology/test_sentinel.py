@@ -4,14 +4,27 @@ import asyncio
 from functools import partial
 from typing import Any
 
+import pytest
+from redis import exceptions as redis_errors
+
 from incumbent import Elected, LeadershipLost, Lease, events
+from incumbent.stores.redis import primary, sentinels
 from kit import register
 from kit.fixtures import MakeClient, MakeProxy
-from kit.sentinels import Watched
+from kit.sentinels import Sentinel, Watched
 from kit.servers import Server
 from kit.waiting import wait_until
 from promises.scene import Journal, cancel, nothing
-from topology.scene import WITHIN, Line, MakeWatchedElector, StartWatched, led, replicated, seat_of
+from topology.scene import (
+    LONG,
+    WITHIN,
+    Line,
+    MakeWatchedElector,
+    StartWatched,
+    led,
+    replicated,
+    seat_of,
+)
 
 PATIENT: Any = {"request_timeout": 15.0, "lease_time": 120.0}
 
@@ -31,8 +44,8 @@ async def test_the_primary_is_killed_and_a_sentinel_with_it(
     """
     watched, journal, told = start_watched(), Journal(), list[int]()
     first = await make_proxy(watched.sentinel)
-    make_watched_elector = partial(make_watched_elector, first=first)
-    leads = make_watched_elector(watched, lease_time=9, hooks=[journal])
+    make_watched_elector = partial(make_watched_elector, sentinels=(first, watched.sentinel))
+    leads = make_watched_elector(watched, lease_time=12, hooks=[journal])
     other, third = (make_watched_elector(watched, **PATIENT) for _ in range(2))
     best = make_watched_elector(watched, node_id="best", **PATIENT)
     lines = [Line("waited"), Line("left")]
@@ -58,8 +71,10 @@ async def test_the_primary_is_killed_and_a_sentinel_with_it(
         released.set()
         await asyncio.wait_for(releasing, WITHIN)
         await journal.has_another(events.TermRenewed, within=WITHIN)
-        assert watched.primary is not victim
-        assert watched.primary.cli("EXISTS", seat_of("held")) == 1
+        new = watched.primary
+        assert new is not victim
+        assert new.cli("EXISTS", seat_of("held")) == 1
+        await wait_until(lambda: new.cli("PUBSUB", "CHANNELS", "*{waited}:events"), within=WITHIN)
         assert isinstance(await best.attempt("best", nothing), Elected)
         assert (await third.state("waited")).waiting == 1
     for line in lines:
@@ -93,13 +108,31 @@ async def test_the_primary_is_replaced_in_good_order(
     assert journal.story() == ["TermStarted", "TermEnded"]
 
 
+async def test_who_rested_while_the_primary_was_replaced_does_not_ask_the_old_one(
+    start_watched: StartWatched,
+    make_watched_elector: MakeWatchedElector,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The old one goes on as a primary, and the connection to it is open."""
+    monkeypatch.setattr(primary, "LOOK_EVERY", 0.01)  # whatever happens meanwhile is a rest
+    monkeypatch.setattr(primary, "LOOK_WITHIN", WITHIN)
+    monkeypatch.setattr(sentinels, "PATIENCE", WITHIN)
+    watched = start_watched()
+    elector, old = make_watched_elector(watched, **PATIENT), watched.primary
+    assert isinstance(await elector.attempt("job", nothing), Elected)
+    asked = calls(old, "eval", "evalsha")
+    await asyncio.to_thread(watched.fail_over)
+    assert isinstance(await elector.attempt("job", nothing), Elected)
+    assert calls(old, "eval", "evalsha") == asked > 0
+
+
 async def test_the_primary_freezes(
     start_watched: StartWatched, make_watched_elector: MakeWatchedElector
 ) -> None:
     """Its connections stay open and silent; the new one is used within a renewal period."""
     watched, journal = start_watched(), Journal()
-    one = make_watched_elector(watched, lease_time=9, hooks=[journal])
-    other = make_watched_elector(watched, lease_time=9)
+    one = make_watched_elector(watched, lease_time=12, hooks=[journal])
+    other = make_watched_elector(watched, lease_time=12)
     line = Line("job")
     async with led(one, "job"):
         await line.join(other, "a")
@@ -111,6 +144,61 @@ async def test_the_primary_freezes(
         assert watched.primary.cli("EXISTS", seat_of("job")) == 1
     await line.over()
     assert journal.story() == ["TermStarted", "TermEnded"]
+
+
+def calls(server: Server, *names: str) -> int:
+    """How often these commands were run since `server` was started."""
+    counts: Any = server.admin.info("commandstats")
+    return sum(count["calls"] for name, count in counts.items() if name[8:] in names)
+
+
+async def test_the_old_primary_is_back_before_another_took_over(
+    start_watched: StartWatched, make_watched_elector: MakeWatchedElector, make_proxy: MakeProxy
+) -> None:
+    """It is a primary like any other, and named by the Sentinel: what it granted would be lost.
+
+    Nobody goes there who connects meanwhile, nor in the seconds until it is a replica.
+    """
+    watched = start_watched()
+    old, new = watched.primary, watched.replica
+    watched.hold_back_promotion()
+    old.kill()
+    watched.await_flags("s_down,o_down,master,disconnected,failover_in_progress")
+    old.start()
+    watched.await_flags("master,failover_in_progress")
+    assert watched.primary is old
+    asked = await make_proxy(watched.sentinel)
+    elector = make_watched_elector(watched, sentinels=(asked,), **PATIENT)
+    attempt = asyncio.create_task(elector.attempt("job", nothing))
+    # It asks again, so it did not believe what it was told first; or it is done, and did.
+    await wait_until(lambda: attempt.done() or asked.commands["SENTINEL"] > 1, within=WITHIN)
+    watched.promote(new)
+    assert isinstance(await asyncio.wait_for(attempt, WITHIN), Elected)
+    assert watched.primary is new
+    assert isinstance(await elector.attempt("job", nothing), Elected)
+    assert calls(old, "eval", "evalsha") == 0
+
+
+async def test_a_sentinel_that_is_behind_is_outvoted(
+    start_watched: StartWatched,
+    make_watched_elector: MakeWatchedElector,
+    make_proxy: MakeProxy,
+    valkey: Server,
+) -> None:
+    """It names another primary, and is asked first; alone, it is not believed."""
+    watched = start_watched()
+    again = await make_proxy(watched.sentinel)
+    with Sentinel(valkey) as behind:
+        three = (behind, watched.sentinel, again)
+        elector = make_watched_elector(watched, sentinels=three)
+        async with led(elector, "job"):
+            assert watched.primary.cli("EXISTS", seat_of("job")) == 1
+            assert valkey.cli("EXISTS", seat_of("job")) == 0
+        watched.sentinel.kill()
+        late = make_watched_elector(watched, sentinels=three, request_timeout=1)
+        with pytest.raises((redis_errors.ConnectionError, redis_errors.TimeoutError)):
+            await late.attempt("job", nothing)
+    assert calls(valkey, "eval", "evalsha") == 0
 
 
 def forget(watched: Watched) -> None:
@@ -148,7 +236,7 @@ async def test_p7_what_was_forgotten_is_refused_by_the_fence(
     """Two hold a lease until the older one learns better; what that one writes is not accepted."""
     watched, guarded = start_watched(), make_client(valkey)
     watched.hold_back_replication()
-    old = make_watched_elector(watched, lease_time=12, on_loss="notify")
+    old = make_watched_elector(watched, on_loss="notify")
     new = make_watched_elector(watched, **PATIENT)
 
     async def write(lease: Lease, who: str) -> bool:
@@ -162,5 +250,5 @@ async def test_p7_what_was_forgotten_is_refused_by_the_fence(
             assert await write(lease, "new")
             assert not await write(forgotten, "old")
             assert await write(lease, "new")
-            await asyncio.wait_for(forgotten.lost.wait(), WITHIN)
+            assert not await forgotten.extend(LONG)
             assert forgotten.loss_reason == "taken"

@@ -2,7 +2,7 @@
 
 One that was replaced in good order stays a primary for up to ten seconds more, and takes what it is
 told: it is no error that shows it. So the Sentinels are asked now and then, as long as somebody
-asks for something.
+asks for something; and who asks after a rest waits for what they say.
 """
 
 import asyncio
@@ -28,6 +28,9 @@ LOOK_EVERY: Final = 1.0
 LOOK_WITHIN: Final = 5.0
 """Seconds that they have for an answer."""
 
+TRUSTED: Final = 2
+"""For so many times LOOK_EVERY what they have said is relied on."""
+
 
 class Primary:
     """Whoever is the primary of the service that `pool` belongs to."""
@@ -37,21 +40,30 @@ class Primary:
         self._make_wire = make_wire
         self._server = Server(pool, make_wire)
         self._ears: weakref.WeakSet[Inbox] = weakref.WeakSet()
-        self._looked_at = clock.now()
+        self._looked_at = self._looking_since = clock.now()
         self._look: asyncio.Task[None] | None = None
 
     def wire(self, keys: PackedKeys | None = None) -> Wire | None:
-        """The wire that is used, if there is a good one."""
-        if self._look is None and clock.now() - self._looked_at >= LOOK_EVERY:
+        """The wire that is used, if there is a good one that leads to the primary as we know."""
+        now = clock.now()
+        age = now - self._looked_at
+        if self._look is None and age >= LOOK_EVERY:
+            self._looking_since = now
             self._look = asyncio.get_running_loop().create_task(
                 self._look_around(), name="incumbent look", context=Context()
             )
             self._look.add_done_callback(self._looked)
-        return self._server.wire(keys)
+        return self._server.wire(keys) if age < TRUSTED * LOOK_EVERY else None
 
     async def find(self, keys: PackedKeys | None = None, within: float = 0.0) -> Wire:
-        """A new wire, to who is the primary now."""
-        return await self._server.find(keys, within)
+        """The wire that is used, if it is still good when the Sentinels have spoken; or a new one.
+
+        They are not waited for longer than one of them that is silent would be.
+        """
+        left = self._looking_since + sentinels.PATIENCE - clock.now()
+        if self._look is not None and left > 0 and self._server.wire(keys) is not None:
+            await asyncio.wait((self._look,), timeout=min(left, within))
+        return self._server.wire(keys) or await self._server.find(keys, within)
 
     async def learn(self, error: redis_errors.RedisError, keys: PackedKeys) -> None:
         """A new connection is made to who is the primary then."""

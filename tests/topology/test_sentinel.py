@@ -115,7 +115,8 @@ async def test_who_rested_while_the_primary_was_replaced_does_not_ask_the_old_on
 ) -> None:
     """The old one goes on as a primary, and the connection to it is open."""
     monkeypatch.setattr(primary, "LOOK_EVERY", 0.01)  # whatever happens meanwhile is a rest
-    monkeypatch.setattr(primary, "LOOK_WITHIN", WITHIN)
+    monkeypatch.setattr(primary, "WITHIN", WITHIN)
+    monkeypatch.setattr(primary, "PATIENCE", WITHIN)
     monkeypatch.setattr(sentinels, "PATIENCE", WITHIN)
     watched = start_watched()
     elector, old = make_watched_elector(watched, **PATIENT), watched.primary

@@ -13,6 +13,12 @@ from incumbent.stores.redis import faults
 
 T = TypeVar("T")
 
+PATIENCE: Final = 0.2
+"""Seconds for which one may be silent before the next is asked as well."""
+
+WITHIN: Final = 5.0
+"""Seconds in which they must have said it."""
+
 REST: Final = 5
 """How much longer than the others the last ones may be silent, when somebody has spoken."""
 

@@ -18,19 +18,13 @@ from redis.asyncio import RedisCluster
 
 from incumbent.shield import outlast, yielding
 from incumbent.stores.redis import faults
-from incumbent.stores.redis.canvass import canvass
+from incumbent.stores.redis.canvass import PATIENCE, WITHIN, canvass
 from incumbent.stores.redis.inboxes import Inboxes
 from incumbent.stores.redis.nodes import NodePool
 from incumbent.stores.redis.scripts import PackedKeys, command
 from incumbent.stores.redis.server import Server
 from incumbent.stores.redis.slots import Address, SlotMap, address_of, read, slot_of
 from incumbent.stores.redis.wire import MakeWire, Question, Wire
-
-LOOK_WITHIN: Final = 5.0
-"""Seconds in which a node must say who has which slot."""
-
-PATIENCE: Final = 0.2
-"""Seconds after which the next node is asked as well."""
 
 GREETING: Final = 1.0
 """Seconds that the client has to find its nodes."""
@@ -164,7 +158,7 @@ class Cluster:
     async def _ask(self, address: Address) -> SlotMap:
         wire = await self._wire_to(address)
         try:
-            reply = await wire.send(Question(_WHO), LOOK_WITHIN)
+            reply = await wire.send(Question(_WHO), WITHIN)
         finally:
             if self._closed and not wire.busy:
                 await wire.retire()

@@ -7,20 +7,18 @@ are passed on to all nodes, but counted at one.
 import asyncio
 import random
 from contextvars import Context
-from typing import Final, Protocol
+from typing import Protocol
 
 import anyio
 from redis import exceptions as redis_errors
 
 from incumbent.backoff import pause_after
 from incumbent.shield import outlast
+from incumbent.stores.redis.canvass import WITHIN
 from incumbent.stores.redis.connection import Pool
 from incumbent.stores.redis.inbox import FIRST_PAUSE, LONGEST_PAUSE, Inbox
 from incumbent.stores.redis.slots import Address
 from incumbent.stores.redis.way import Listener
-
-LOOK_WITHIN: Final = 5.0
-"""Seconds to find out where a channel belongs."""
 
 
 class Nodes(Protocol):
@@ -153,7 +151,7 @@ class Inboxes:
             while self._unsettled and not self.closed:
                 self._unsettled = False
                 try:
-                    await self._nodes.look(LOOK_WITHIN)
+                    await self._nodes.look(WITHIN)
                 except redis_errors.RedisError:
                     self._unsettled = True
                 if any(channel not in self._places for channel in self._listeners):

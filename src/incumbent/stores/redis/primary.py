@@ -17,6 +17,7 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 from incumbent import clock
 from incumbent.shield import outlast
 from incumbent.stores.redis import sentinels
+from incumbent.stores.redis.canvass import PATIENCE, WITHIN
 from incumbent.stores.redis.inbox import Inbox
 from incumbent.stores.redis.scripts import PackedKeys
 from incumbent.stores.redis.server import Server
@@ -24,9 +25,6 @@ from incumbent.stores.redis.wire import MakeWire, Wire
 
 LOOK_EVERY: Final = 1.0
 """Seconds between two questions to the Sentinels, at the least."""
-
-LOOK_WITHIN: Final = 5.0
-"""Seconds that they have for an answer."""
 
 TRUSTED: Final = 2
 """For so many times LOOK_EVERY what they have said is relied on."""
@@ -60,7 +58,7 @@ class Primary:
 
         They are not waited for longer than one of them that is silent would be.
         """
-        left = self._looking_since + sentinels.PATIENCE - clock.now()
+        left = self._looking_since + PATIENCE - clock.now()
         if self._look is not None and left > 0 and self._server.wire(keys) is not None:
             await asyncio.wait((self._look,), timeout=min(left, within))
         return self._server.wire(keys) or await self._server.find(keys, within)
@@ -103,7 +101,7 @@ class Primary:
         known = cast(Any, self._pool)  # redis-py left it without types
         # As long as they say nothing else, the one that answers is the primary.
         with suppress(redis_errors.RedisError, TimeoutError):
-            async with asyncio.timeout(LOOK_WITHIN):
+            async with asyncio.timeout(WITHIN):
                 address = await sentinels.primary_of(known.sentinel_manager, known.service_name)
             await self._server.part_from_all_but(address)
             for inbox in tuple(self._ears):

@@ -8,7 +8,7 @@ primary, back from the dead or not told yet, grants leases that nobody else will
 
 import copy
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
@@ -16,12 +16,9 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
-from incumbent.stores.redis.canvass import canvass
+from incumbent.stores.redis.canvass import PATIENCE, canvass
 from incumbent.stores.redis.replies import text
 from incumbent.stores.redis.slots import Address
-
-PATIENCE: Final = 0.2
-"""Seconds after which the next Sentinel is asked as well."""
 
 
 async def connect(connection: AbstractConnection, pool: SentinelConnectionPool) -> None:

@@ -90,15 +90,15 @@ async def test_the_primary_is_replaced_in_good_order(
 ) -> None:
     """The old one takes renewals for ten seconds more: what they give must not be relied on."""
     watched, journal = start_watched(), Journal()
-    one = make_watched_elector(watched, lease_time=6, hooks=[journal])
-    other = make_watched_elector(watched, lease_time=6)
+    one = make_watched_elector(watched, lease_time=12, hooks=[journal])
+    other = make_watched_elector(watched, lease_time=12)
     line = Line("job")
     async with led(one, "job"):
         for who in "ab":
             await line.join(other, who)
         old = watched.primary
         replicated(old)
-        watched.fail_over()
+        await asyncio.to_thread(watched.fail_over)
         await journal.has_another(events.TermRenewed, within=WITHIN)
         new = watched.primary
         assert new is not old

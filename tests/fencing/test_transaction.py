@@ -12,6 +12,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.cache import CacheConfig
 
+from fencing.looks import between
 from incumbent import (
     GroupElector,
     LeaderElector,
@@ -240,29 +241,6 @@ async def test_a_seat_that_expires_after_the_look_is_lost(
             pipe.incr("count")
     valkey.cli("DEBUG", "SET-ACTIVE-EXPIRE", "1")
     assert counter(valkey) is None
-
-
-def between(
-    monkeypatch: pytest.MonkeyPatch, kind: type[Any], *happens: Callable[[], object]
-) -> list[int]:
-    """Let something happen between each of the first looks and its EXEC; counts the looks."""
-    real, looks = kind._look, [0]
-
-    def count() -> None:
-        looks[0] += 1
-        if looks[0] <= len(happens):
-            happens[looks[0] - 1]()
-
-    async def look(self: Any) -> None:
-        await real(self)
-        count()
-
-    def look_blocking(self: Any) -> None:
-        real(self)
-        count()
-
-    monkeypatch.setattr(kind, "_look", look if kind is Transaction else look_blocking)
-    return looks
 
 
 async def test_a_renewal_in_between_costs_another_look(

@@ -10,6 +10,7 @@ import redis
 from redis import exceptions as redis_errors
 from redis.asyncio import RedisCluster
 
+from fencing.looks import between
 from incumbent import LeaderOptions, Lease, StaleFenceError
 from incumbent import blocking as threads
 from incumbent.stores.base import Budget
@@ -71,29 +72,6 @@ def count(cluster: Cluster, name: str) -> str | None:
 def steal(cluster: Cluster, name: str) -> None:
     """Another has the seat, which the leader does not know."""
     cluster.primary_of(name).cli("HSET", seat_of(name), "token", THIEF)
-
-
-def between(
-    monkeypatch: pytest.MonkeyPatch, kind: type[Any], happens: Callable[[], object]
-) -> list[int]:
-    """Let something happen between the first look and its EXEC; counts the looks that showed it."""
-    real, looks = kind._look, [0]
-
-    def tick() -> None:
-        looks[0] += 1
-        if looks[0] == 1:
-            happens()
-
-    async def look(self: Any) -> None:
-        await real(self)
-        tick()
-
-    def look_blocking(self: Any) -> None:
-        real(self)
-        tick()
-
-    monkeypatch.setattr(kind, "_look", look if kind is Transaction else look_blocking)
-    return looks
 
 
 def refusals(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:

@@ -76,7 +76,7 @@ async def tell(store: Store, between: Between = _nothing, *, election: str = NAM
 
 def doubtful(grant: Grant) -> Grant:
     """The same grant, of which a copy of the request may yet arrive."""
-    return Grant(grant.seat, grant.fence, grant.since, grant.ttl, grant.sent_at, doubtful=True)
+    return Grant(grant.seat, grant.fence, grant.since_ms, grant.ttl, grant.sent_at, doubtful=True)
 
 
 def told(answer: object) -> str:

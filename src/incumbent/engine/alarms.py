@@ -50,7 +50,10 @@ class Alarms:
             self._called.pop(sleeper).cancel()
         sleeper.due = when
         if when < math.inf:
-            self._slots.setdefault(_slot_of(when), set()).add(sleeper)
+            number = _slot_of(when)
+            if number not in self._slots:
+                self._slots[number] = set()
+            self._slots[number].add(sleeper)
             if when < self._rings_at:
                 self._arm(when)
 

@@ -221,10 +221,11 @@ class Term:
 
     def _release_budget(self, now: float) -> Budget:
         """Two requests' time; after a loss no longer than the seat would take to free itself."""
-        total, each = Budget.of_two(self._options.request_timeout)
-        if not self._machine.held(now):
-            total = min(total, max(self._options.renewal_budget, self._machine.deadline - now))
-        return Budget(total, each)
+        budget = Budget.of_two(self._options.request_timeout)
+        if self._machine.held(now):
+            return budget
+        left = max(self._options.renewal_budget, self._machine.deadline - now)
+        return Budget(min(budget.total, left), budget.each)
 
     async def _release(
         self, budget: Budget, *, restore: bool = False, repeated: bool = False

@@ -70,7 +70,8 @@ class Grant(NamedTuple):
 
     seat: int
     fence: int
-    since: datetime
+    since_ms: float
+    """When the term began, by the server's clock: milliseconds since the epoch."""
     ttl: float
     sent_at: float
     """When the answered request was sent, by `incumbent.clock`."""
@@ -78,6 +79,11 @@ class Grant(NamedTuple):
     """True when a copy of the request had no answer, and may yet arrive."""
     doubts: tuple[str, ...] = ()
     """What makes `durability` weaker on this server: said with the first such grant only."""
+
+    @property
+    def since(self) -> datetime:
+        """When the term began, in UTC."""
+        return instant(self.since_ms)
 
 
 class Busy(NamedTuple):

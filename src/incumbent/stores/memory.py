@@ -365,9 +365,7 @@ class MemoryStore:
 
     @staticmethod
     def _grant(number: int, seat: _Seat, now: float) -> Grant:
-        return Grant(
-            number, seat.fence, instant(seat.since_ms), _left(seat, now), now, doubtful=False
-        )
+        return Grant(number, seat.fence, seat.since_ms, _left(seat, now), now, doubtful=False)
 
     @staticmethod
     def _info(number: int, seat: _Seat, now: float) -> LeaderInfo:

@@ -7,7 +7,6 @@ several servers, which one has whose keys: that is the way's affair.
 import asyncio
 import copy
 import random
-from collections.abc import Sequence
 from typing import Final
 
 from redis import exceptions as redis_errors
@@ -86,7 +85,7 @@ class Caller:
         self,
         script: Script,
         keys: PackedKeys,
-        args: Sequence[bytes],
+        args: tuple[bytes, ...],
         budget: Budget,
         call: Call | None = None,
     ) -> Reply:

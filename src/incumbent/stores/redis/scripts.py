@@ -38,13 +38,18 @@ class Script:
             self._sharded = Script(self.name, text, seldom=self.seldom)
         return self._sharded
 
-    def command(self, keys: "PackedKeys", args: Sequence[bytes], *, by_text: bool = False) -> bytes:
+    def command(
+        self, keys: "PackedKeys", args: tuple[bytes, ...], *, by_text: bool = False
+    ) -> bytes:
         """By digest, which works if the server has it in its cache, or by text."""
         called = self._by_text if by_text or self.seldom else self._by_digest
         parts = 2 + keys.parts + len(args)
+        if not args:
+            return b"*%d\r\n%b%b" % (parts, called, keys.packed)
         # The first argument is a token or such, new each time; the others hardly ever change.
-        first, others = pack(args[:1]), _pack_once(tuple(args[1:]))
-        return b"*%d\r\n%b%b%b%b" % (parts, called, keys.packed, first, others)
+        first, others = args[0], _pack_once(args[1:])
+        head = parts, called, keys.packed
+        return b"*%d\r\n%b%b$%d\r\n%b\r\n%b" % (*head, len(first), first, others)
 
 
 class PackedKeys(NamedTuple):

@@ -31,7 +31,6 @@ from incumbent.stores.base import (
     Released,
     Tenure,
     grace_of,
-    instant,
 )
 from incumbent.stores.redis import faults, scripts
 from incumbent.stores.redis.caller import Call, Caller
@@ -126,7 +125,7 @@ class RedisStore:
         self, claim: Claim, mine: ServerPlace | None, budget: Budget, call: Call, *, last: bool
     ) -> Awaitable[Reply]:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        args = [claim.token.encode(), *_stand_of(claim.leader_id, claim.lease_time)]
+        args = (claim.token.encode(), *_stand_of(claim.leader_id, claim.lease_time))
         if mine is not None:
             mine.asking()
             stale = b"0" if last else ms(mine.stale_after)
@@ -138,7 +137,7 @@ class RedisStore:
         return self._ask_in_time(claim, claim.once_per, args, budget, call)
 
     async def _ask_in_time(
-        self, claim: Claim, once_per: OncePer, args: list[bytes], budget: Budget, call: Call
+        self, claim: Claim, once_per: OncePer, args: tuple[bytes, ...], budget: Budget, call: Call
     ) -> Reply:
         """Send the claim for the present period: again if the server's clock says another one."""
         keys = keys_of(self._prefix, claim.election, claim.seats).acquire
@@ -146,7 +145,7 @@ class RedisStore:
             period = once_per.period(self.wall_clock())
             if period.begins <= claim.after:
                 return [b"ran"]
-            dated = [*args, b"%d" % period.begins, b"%d" % period.ends]
+            dated = (*args, b"%d" % period.begins, b"%d" % period.ends)
             reply = await self._caller.run(scripts.ACQUIRE, keys, dated, budget, call)
             if reply[0] == b"granted":
                 # Not before: a grant that is repeated says when it was made.
@@ -356,15 +355,7 @@ def _grant(claim: Claim, reply: Sequence[Any], call: Call, doubts: tuple[str, ..
         raise redis_errors.TimeoutError(
             f"a seat of {claim.election!r} was granted too late: the server is slow for lease_time"
         )
-    return Grant(
-        seat=int(seat),
-        fence=int(fence),
-        since=instant(int(since)),
-        ttl=ttl,
-        sent_at=sent_at,
-        doubtful=call.doubtful,
-        doubts=doubts,
-    )
+    return Grant(int(seat), int(fence), int(since), ttl, sent_at, call.doubtful, doubts)
 
 
 def _check(client: Any) -> None:

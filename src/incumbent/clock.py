@@ -6,12 +6,12 @@ Source: https://man7.org/linux/man-pages/man2/clock_gettime.2.html
 """
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
-
-def now() -> float:
-    """Seconds since an arbitrary start; comparable within one boot of one machine only."""
-    if _BOOTTIME is None:
-        return time.monotonic()
-    return time.clock_gettime(_BOOTTIME)
+now: Callable[[], float] = (
+    time.monotonic if _BOOTTIME is None else partial(time.clock_gettime, _BOOTTIME)
+)
+"""Seconds since an arbitrary start; comparable within one boot of one machine only."""

@@ -184,8 +184,7 @@ class LeaseMachine:
         self._max_hold_at = (
             math.inf if options.max_hold_time is None else sent_at + options.max_hold_time
         )
-        self._confirm(sent_at, ttl)
-        self._renew_at -= math.floor(early * options.renewal_period / 3 / GRID) * GRID
+        self._confirm(sent_at, ttl, early / 3)
         self.expected: float = self._wake_at()
 
     def held(self, now: float) -> bool:
@@ -269,11 +268,11 @@ class LeaseMachine:
     def _renewing(self, now: float) -> bool:
         return self._options.auto_extend and now < self._renew_until
 
-    def _confirm(self, sent_at: float, ttl: float) -> None:
+    def _confirm(self, sent_at: float, ttl: float, early: float = 0.0) -> None:
         self._failures = 0
         self.deadline = max(self.deadline, valid_until(sent_at, ttl))
         options = self._options
-        due = sent_at + ttl - (options.lease_time - options.renewal_period)
+        due = sent_at + ttl - options.lease_time + (1 - early) * options.renewal_period
         # The drift of a long extension by hand outgrows what the options keep for two attempts.
         due = min(due, self.deadline - options.stop_grace - 2 * options.renewal_budget)
         self._renew_at = math.floor(due / GRID) * GRID

@@ -171,16 +171,15 @@ class Wire:
     async def _send_queue(self) -> None:
         try:
             while self._queue:
-                self._batch, self._queue = self._awaited(), []
-                outcome: Exception = redis_errors.TimeoutError("no answer from the server in time")
+                self._batch, self._queue = self._queue, []
                 try:
                     await self._exchange_batch()
                 except redis_errors.RedisError as error:
-                    outcome = error
+                    self._disappoint(error)
+                except BaseException:
+                    self._disappoint(redis_errors.TimeoutError("no answer from the server in time"))
+                    raise
                 finally:
-                    for request in self._batch:
-                        if request.awaited:  # raised by many, each its own
-                            request.resolve(copy.copy(outcome))
                     self._batch = []
         finally:
             self.busy = False
@@ -202,8 +201,14 @@ class Wire:
     def _awaited(self) -> list[Request]:
         return [request for request in self._queue if request.awaited]
 
+    def _disappoint(self, outcome: Exception) -> None:
+        """Nobody else in the batch gets an answer."""
+        for request in self._batch:
+            if request.awaited:
+                request.resolve(copy.copy(outcome))  # raised by many, each its own
+
     async def _exchange_batch(self) -> None:
-        if not self._batch:
+        if not any(request.awaited for request in self._batch):
             return
         # To connect may take its time: who has given up by then must not be sent any more.
         await self._kept.ready()

@@ -116,10 +116,14 @@ elseif last >= now then
   fence = string.format('%.0f', last + 1)
   redis.call('SET', fence_key, fence, 'PX', fence_ttl)
 end
--- Asked before the seat exists: a user without this right must not be left with a seat that never expires.
-redis.call('PEXPIRE', seat_key, lease)
 redis.call('HSET', seat_key, 'token', token, 'leader', leader, 'fence', fence, 'since', since)
-redis.call('PEXPIRE', seat_key, lease)
+local bounded = redis.pcall('PEXPIRE', seat_key, lease)
+if type(bounded) == 'table' then
+  -- A user without this right must not be left with a seat that never expires. SET is allowed: it made the fence.
+  redis.call('SET', seat_key, '', 'PX', 1)
+  redis.pcall('DEL', seat_key)
+  return bounded
+end
 if from then
   redis.call('HSET', seat_key, 'was', was, 'period', ARGV[8])
   redis.call('SET', tick_key, ARGV[8], 'PX', math.max(2 * (to - from), lease))

@@ -391,8 +391,9 @@ def _reset(link: _Link) -> None:
 
 def _reset_one(writer: asyncio.StreamWriter) -> None:
     """Close at once with RST, not with the polite FIN."""
-    # A socket may be closed already, and a TLS transport that is forgets that it had one.
-    with contextlib.suppress(OSError, AttributeError):
+    # A socket may be closed already, on uvloop a ValueError; a TLS transport that is forgets that
+    # it had one.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         sock = writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
     writer.transport.abort()

@@ -14,8 +14,9 @@ local token, leader, lease, grace = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumbe
 local place, arrival, stale = ARGV[5] or '', ARGV[6] or '0', tonumber(ARGV[7])
 local from, to = tonumber(ARGV[8]), tonumber(ARGV[9])
 
--- One question for both: as a rule there is neither.
-local exists = redis.call('EXISTS', gone_key, queue_key) > 0
+-- One question for all: as a rule there is no claim given up, no line, and nobody on a seat.
+local any = redis.call('EXISTS', gone_key, queue_key, unpack(KEYS, 6)) > 0
+local exists = any and redis.call('EXISTS', gone_key, queue_key) > 0
 if exists and redis.call('ZSCORE', gone_key, token) then
   return {'gone'}
 end
@@ -23,7 +24,7 @@ end
 local lined = exists or place ~= ''
 local seat, mine, free = nil, nil, lined and {}
 for i = 6, #KEYS do
-  local owner = redis.call('HGET', KEYS[i], 'token')
+  local owner = any and redis.call('HGET', KEYS[i], 'token')
   if owner == token then
     mine = i
   elseif not owner then

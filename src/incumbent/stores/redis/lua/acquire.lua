@@ -14,8 +14,8 @@ local token, leader, lease, grace = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumbe
 local place, arrival, stale = ARGV[5] or '', ARGV[6] or '0', tonumber(ARGV[7])
 local from, to = tonumber(ARGV[8]), tonumber(ARGV[9])
 
--- One question for all: as a rule there is no claim given up, no line, and nobody on a seat.
-local any = redis.call('EXISTS', gone_key, queue_key, unpack(KEYS, 6)) > 0
+-- One question for all, unless there is a line for sure: as a rule no claim was given up, and nobody is on a seat.
+local any = place ~= '' or redis.call('EXISTS', gone_key, queue_key, unpack(KEYS, 6)) > 0
 local exists = any and redis.call('EXISTS', gone_key, queue_key) > 0
 if exists and redis.call('ZSCORE', gone_key, token) then
   return {'gone'}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from contract.line import Line, Processes, Waiter
@@ -239,6 +239,7 @@ def inboxes() -> Iterator[dict[str, Processes]]:
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(ops=st.lists(OPS, min_size=5, max_size=60))
+@example(ops=[("ask", 0), ("ask", 7), ("outage", 2), ("silent", 0), ("touch", 7)])
 def test_the_line_is_as_its_model_says(
     server: Server, inboxes: dict[str, Processes], ops: list[tuple[str, int]]
 ) -> None:

@@ -10,8 +10,7 @@ local root = string.sub(KEYS[1], 1, -6)
 local line = line_of(root, KEYS[2], KEYS[3], tonumber(ARGV[4]), math.floor(now_us() / 1000))
 
 line.prune()
-local standing = redis.call('ZSCORE', KEYS[2], ARGV[2]) and 1 or 0
-if standing == 1 then
+if redis.call('ZSCORE', KEYS[2], ARGV[2]) then
   line.believe(process, stale)
 end
 local free = line.free(KEYS, 4)
@@ -19,4 +18,6 @@ local count = #free
 line.walk(free)
 line.tell(process, 'probe ' .. ARGV[5])
 local _, ttl = soonest(KEYS, 4, 0)
+-- Asked now: a seat may have been due to it, and its inbox deaf to the wake-up.
+local standing = redis.call('ZSCORE', KEYS[2], ARGV[2]) and 1 or 0
 return {standing, count, ttl or -1}

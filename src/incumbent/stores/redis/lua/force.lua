@@ -15,11 +15,8 @@ local leader, fence, since, ttl = seat[2] or '', seat[3] or '0', seat[4] or '0',
 if seat[1] == RETAINED then
   return {'kept', number, leader, fence, since, ttl}
 end
--- The end that it has, or one where somebody has taken that away. PEXPIRE is not refused by a full server, nor is what
--- follows it. At least 1: 0 would delete the seat, and HSET would make it anew, without an end.
-ttl = ttl < 0 and FENCE_TTL or math.max(1, ttl)
-redis.call('PEXPIRE', KEYS[2], ttl)
-redis.call('HSET', KEYS[2], 'token', RETAINED)
+-- The end that it has, or one where somebody has taken that away.
+ttl = retain(KEYS[2], ttl < 0 and FENCE_TTL or ttl)
 local root = string.sub(KEYS[1], 1, -6)
 publish(root .. 'events', 'retained ' .. ARGV[1] .. ' ' .. fence .. ' ' .. ttl)
 return {'forced', number, leader, fence, since, ttl}

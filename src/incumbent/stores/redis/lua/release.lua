@@ -17,11 +17,7 @@ else
     restore(mine_key, KEYS[5])
   end
   if keep > 0 then
-    -- At least 1: in its last millisecond a key has a PTTL of 0, which would delete it here, and HSET would make it
-    -- anew, without an end.
-    kept = math.max(1, math.min(keep, redis.call('PTTL', mine_key)))
-    redis.call('PEXPIRE', mine_key, kept)
-    redis.call('HSET', mine_key, 'token', RETAINED)
+    kept = retain(mine_key, math.min(keep, redis.call('PTTL', mine_key)))
     publish(root .. 'events', 'retained ' .. number .. ' ' .. (seat[2] or '0') .. ' ' .. kept)
   else
     redis.call('DEL', mine_key)

@@ -50,10 +50,7 @@ class Alarms:
             self._called.pop(sleeper).cancel()
         sleeper.due = when
         if when < math.inf:
-            number = _slot_of(when)
-            if number not in self._slots:
-                self._slots[number] = set()
-            self._slots[number].add(sleeper)
+            self._slots.setdefault(_slot_of(when), set()).add(sleeper)
             if when < self._rings_at:
                 self._arm(when)
 

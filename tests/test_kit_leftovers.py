@@ -76,6 +76,7 @@ async def test_hears_the_loop_complain(loop_complaints: list[str]) -> None:
 BAD_TESTS = """
 import asyncio
 import pytest
+import redis.asyncio
 
 def test_key(valkey):
     valkey.cli("SET", "incumbent:x", 1)
@@ -97,6 +98,10 @@ def test_dead(own_server):
 
 async def test_task():
     test_task.kept = asyncio.create_task(asyncio.sleep(60))
+
+async def test_socket(valkey):
+    test_socket.kept = redis.asyncio.Redis.from_url(valkey.url)
+    await test_socket.kept.ping()
 
 async def test_lost():
     async def fail():
@@ -134,8 +139,9 @@ def test_the_checks_fail_the_test_that_left_something(tmp_path: Path) -> None:
     red = {
         line.split("::")[1].split(" ")[0] for line in run.stdout.splitlines() if "ERROR t" in line
     }
-    assert red == {"test_key", "test_own_key", "test_frozen", "test_task", "test_lost"}, run.stdout
-    assert "8 passed" in run.stdout
+    red_ones = {"test_key", "test_own_key", "test_frozen", "test_task", "test_socket", "test_lost"}
+    assert red == red_ones, run.stdout
+    assert "9 passed" in run.stdout
 
 
 async def test_the_ready_client(client: "redis.asyncio.Redis", valkey: Server) -> None:

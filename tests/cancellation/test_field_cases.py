@@ -66,14 +66,13 @@ async def test_case_22_late_copy(valkey: Server, proxy: Proxy, make_client: Make
     """An acquire that reaches the server after its own clean-up finds that it was given up."""
     elector = LeaderElector(make_client(proxy))
     await elector.run_if_leader("warm", nothing)
-    proxy.delay(0.1, "requests")
-    sent = warm_scripts(proxy)
+    proxy.hold_requests("EVALSHA")
     task = asyncio.create_task(elector.run_if_leader("case", forever))
-    await wait_until(sent)
-    proxy.delay(0, "requests")  # what comes from now on overtakes it
+    await wait_until(lambda: proxy.held)
     task.cancel()
-    await ended(task, within=2)
+    await ended(task, within=2)  # its clean-up, an EVAL, has overtaken it
     calls = valkey.admin.info("commandstats")["cmdstat_evalsha"]["calls"]
+    proxy.release()
     await wait_until(
         lambda: valkey.admin.info("commandstats")["cmdstat_evalsha"]["calls"] > calls,
         what="the late copy has come",

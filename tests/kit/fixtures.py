@@ -1,8 +1,8 @@
 """The fixtures of the fault kit, and the checks that run after every test.
 
 A test that takes a server (`server`, `valkey`, `own_server`, `start_server`) fails when it leaves
-a key without TTL below one of the `watched_prefixes`; an async test fails when it leaves a task,
-or when the loop complained of a lost exception or a destroyed task.
+a key without TTL below one of the `watched_prefixes`; an async test fails when it leaves a task or
+an open socket, or when the loop complained of a lost exception or a destroyed task.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import pytest
 import redis.asyncio
 from redis.asyncio.connection import ConnectionPool
 
-from kit.leftovers import Complaints, keys_without_ttl, leftover_tasks
+from kit.leftovers import Complaints, keys_without_ttl, leftover_tasks, open_sockets
 from kit.pool import EXTERNAL, ServerPool, chosen_kinds
 from kit.proxy import Proxy, Target
 from kit.servers import Server, locate
@@ -249,6 +249,8 @@ async def loop_complaints() -> AsyncIterator[list[str]]:
     for task in left:
         task.cancel()
     assert not left, f"tasks left over: {sorted(map(repr, left))}"
+    sockets = await open_sockets()
+    assert not sockets, f"sockets left open: {sockets}"
     assert not complaints.heard, f"the loop complained: {complaints.heard}"
 
 

@@ -1,4 +1,4 @@
-"""What a test must not leave behind: keys without TTL, tasks, connections, complaints of the loop.
+"""What a test must not leave behind: keys without TTL, tasks, sockets, complaints of the loop.
 
 Each function only looks and tells; whether that fails a test is decided in `kit.fixtures`.
 """
@@ -54,6 +54,34 @@ async def leftover_tasks() -> set[asyncio.Task[Any]]:
             break
         await asyncio.sleep(0)
     return {task for task in asyncio.all_tasks() if task is not me}
+
+
+async def open_sockets(within: float = 1.0) -> list[str]:
+    """What this loop still reads from, and does not stop to within that many seconds.
+
+    Only asyncio's own loop can tell.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within  # TLS says goodbye, and waits for an answer
+    while (left := _read_by(loop)) and loop.time() < deadline:  # noqa: ASYNC110 - no event tells
+        await asyncio.sleep(0.005)
+    return left
+
+
+def _read_by(loop: Any) -> list[str]:
+    if not isinstance(loop, asyncio.SelectorEventLoop):
+        return []
+    watched: Any = loop
+    keys = watched._selector.get_map().values()
+    handles = [key.data[0] or key.data[1] for key in keys if key.fd != watched._ssock.fileno()]
+    return sorted(_describe(handle._callback) for handle in handles)
+
+
+def _describe(callback: Any) -> str:
+    transport = getattr(callback, "__self__", None)
+    if not isinstance(transport, asyncio.BaseTransport):
+        return repr(callback)
+    return f"{transport!r} to {transport.get_extra_info('peername')}"
 
 
 class Complaints:

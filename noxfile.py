@@ -18,15 +18,17 @@ PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 LUA = ROOT / "src/incumbent/stores/redis/lua"
 CHOSEN = {"INCUMBENT_TEST_SERVER", "INCUMBENT_TEST_URL"}  # the user knows better
 FOUND = [version for version in PYTHONS if shutil.which(f"python{version}")]
-OLDEST, NEWEST = (FOUND[0], FOUND[-1]) if FOUND else (PYTHONS[0], PYTHONS[-1])
+OLDEST = (FOUND or PYTHONS)[0]
 COVERAGE = ROOT / ".coverage-data"
 ONCE = ["test_kit_*.py", "test_bench_smoke.py", "test_model.py"]
 ONCE += [f"{folder}/*" for folder in ("cli", "docs", "durability", "topology", "web")]
+ONCE += [f"{folder}/*" for folder in ("blocking", "fencing", "field", "strategic")]
 """What is of no Python in particular, and takes long."""
 WIRE = ["tests/contract", "tests/promises"]
 """What shows how we get on with a server, a client, an event loop."""
 REDIS_PY = ["5.2", "6.4", "7.4", "8.1"]
-NOT_BETWEEN = ["blocking/*", "fencing/*", "field/*", "strategic/*"]
+SIDE_BY_SIDE = ["-n", "5", "--dist", "worksteal"]
+"""The tests wait more than they compute, hence more workers than cores."""
 
 nox.needs_version = ">=2025.10.14"
 nox.options.default_venv_backend = "uv"
@@ -80,8 +82,7 @@ def tests(session: nox.Session) -> None:
 
     The oldest Python has every server that there is, and counts what was run through; the others
     have the newest Valkey: what differs between servers does not differ between Pythons. What tests
-    the test kit, or starts many processes, is run on the oldest only, and the long ones on the
-    oldest and the newest. The tests wait more than they compute, hence more workers than cores.
+    the test kit, or starts many processes, is run on the oldest only, unless it is asked for.
     """
     install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test")
     run, env = ["pytest"], {}
@@ -94,10 +95,9 @@ def tests(session: nox.Session) -> None:
         )
     elif not CHOSEN & os.environ.keys():
         env["INCUMBENT_TEST_SERVER"] = "valkey-9"
-    left_out = [] if session.python == OLDEST else [*ONCE]
-    left_out += [] if session.python in {OLDEST, NEWEST} else NOT_BETWEEN
+    left_out = [] if session.python == OLDEST or session.posargs else ONCE
     run += [f"--ignore-glob=tests/{place}" for place in left_out]
-    session.run(*run, "-n", "3", "--dist", "worksteal", *session.posargs, env=env)
+    session.run(*run, *SIDE_BY_SIDE, *session.posargs, env=env)
 
 
 @nox.session
@@ -136,7 +136,7 @@ def clients(session: nox.Session) -> None:
     if not CHOSEN & os.environ.keys():
         env["INCUMBENT_TEST_SERVER"] = "valkey-9"
     chosen = session.posargs or ["tests/contract", "tests/promises/test_p11_no_surprises.py"]
-    session.run("pytest", "-n", "3", "--dist", "worksteal", *chosen, env=env)
+    session.run("pytest", *SIDE_BY_SIDE, *chosen, env=env)
 
 
 @nox.session(python=PYTHONS, default=False)
@@ -154,7 +154,7 @@ def matrix(session: nox.Session, client: str) -> None:
     of_the_client = f"redis[hiredis]=={client}.*"
     install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test", of_the_client)
     env = {"INCUMBENT_TEST_LOOP": loop, "INCUMBENT_TEST_PARSER": parser}
-    session.run("pytest", "-n", "3", "--dist", "worksteal", *(session.posargs or WIRE), env=env)
+    session.run("pytest", *SIDE_BY_SIDE, *(session.posargs or WIRE), env=env)
 
 
 @nox.session(default=False)

@@ -5,13 +5,16 @@ from functools import partial
 from typing import Any
 
 import pytest
+import redis.asyncio
 from redis import exceptions as redis_errors
 
+from cancellation.ways import Way, by_scope, by_task, by_task_again
 from incumbent import Elected, LeadershipLost, Lease, events
 from incumbent.stores.redis import primary, sentinels
 from kit import register
 from kit.fixtures import MakeClient, MakeProxy
-from kit.sentinels import Sentinel, Watched
+from kit.leftovers import open_sockets
+from kit.sentinels import SERVICE, Sentinel, Watched
 from kit.servers import Server
 from kit.waiting import wait_until
 from promises.scene import Journal, cancel, nothing
@@ -200,6 +203,22 @@ async def test_a_sentinel_that_is_behind_is_outvoted(
         with pytest.raises((redis_errors.ConnectionError, redis_errors.TimeoutError)):
             await late.attempt("job", nothing)
     assert calls(valkey, "eval", "evalsha") == asked
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["early", "late"])
+@pytest.mark.parametrize("way", [by_task, by_task_again, by_scope])
+async def test_p4_who_stops_asking_a_sentinel_leaves_no_connection(
+    start_watched: StartWatched, way: Way, late: bool
+) -> None:
+    """At each suspension in turn: who is still asked when enough have answered is cancelled."""
+    place = start_watched().sentinel
+    manager: Any = redis.asyncio.Sentinel([(place.host, place.port)])  # type: ignore[no-untyped-call] # redis-py's
+    ask = partial(sentinels._ask, manager, manager.sentinels[0], SERVICE)
+    points = 0
+    while (await way(ask, points + 1, late=late)).struck:
+        assert await open_sockets() == [], f"stopped at suspension {points}"
+        points += 1
+    assert points > 2
 
 
 def forget(watched: Watched) -> None:

@@ -16,6 +16,7 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
+from incumbent.shield import finish
 from incumbent.stores.redis.canvass import PATIENCE, canvass
 from incumbent.stores.redis.replies import text
 from incumbent.stores.redis.slots import Address
@@ -32,7 +33,7 @@ async def connect(connection: AbstractConnection, pool: SentinelConnectionPool) 
     if known.master_address != address:
         # As the pool itself does it: what is idle may lead to the old primary.
         known.master_address = address
-        await known.disconnect(inuse_connections=False)
+        await finish(partial(known.disconnect, inuse_connections=False))
     await cast(Any, connection).connect_to(address)
 
 
@@ -60,7 +61,8 @@ async def _ask(manager: Sentinel, sentinel: Redis, service: str) -> Address:
     try:
         address: Address = await alone.discover_master(service)
     finally:
-        await impatient.connection_pool.disconnect()
+        # Which itself, if it is cancelled at its start, leaves them open.
+        await finish(impatient.connection_pool.disconnect)
     return address
 
 

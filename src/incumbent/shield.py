@@ -14,6 +14,9 @@ T = TypeVar("T")
 
 TRIES: Final = 3
 
+CLEAN_UP_WITHIN: Final = 0.1
+"""Seconds after which a cancelled task is taken to have swallowed its cancellation."""
+
 
 async def finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run ``work()`` to its end, whoever cancels the caller; then hand the cancellation on.
@@ -38,26 +41,38 @@ async def finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def yielding(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run ``work()``, which may swallow a cancellation, and end it all the same if cancelled.
-
-    On Python 3.11 `asyncio.wait_for` now and then returns its result instead of the cancellation;
-    a cancelled scope cancels again and again, until it is obeyed.
-    Source: https://github.com/python/cpython/issues/86296
-    """
-    scope = anyio.CancelScope()
-
-    async def in_scope() -> None:
-        with scope:
-            await work()
-
-    task = asyncio.get_running_loop().create_task(in_scope(), name="incumbent connection")
+    """Run ``work()``, which may swallow a cancellation, and end it all the same if cancelled."""
+    task = asyncio.get_running_loop().create_task(work(), name="incumbent connection")
     try:
         await asyncio.wait((task,))
     except asyncio.CancelledError:
-        scope.cancel()
-        await outlast(task)
+        await stop(task)
         raise
     task.result()
+
+
+async def stop(*tasks: "asyncio.Task[Any]") -> None:
+    """Cancel `tasks` until they have ended, whoever cancels the caller; then hand that on.
+
+    On Python 3.11 `asyncio.wait_for` now and then returns its result instead of the cancellation.
+    Such a task is cancelled again, but not at once, as by a cancelled scope: that would cut what
+    an obedient one does to clean up.
+    Source: https://github.com/python/cpython/issues/86296
+    """
+
+    async def insist() -> None:
+        for task in tasks:
+            if not task.cancelling():  # or it is at its clean-up already
+                task.cancel()
+        while not all(task.done() for task in tasks):
+            _, deaf = await asyncio.wait(tasks, timeout=CLEAN_UP_WITHIN)
+            for task in deaf:
+                task.cancel()
+
+    try:
+        await finish(insist)
+    finally:
+        await outlast(*tasks)
 
 
 async def outlast(*works: "asyncio.Future[Any]") -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from incumbent.shield import finish, outlast, yielding
+from incumbent.shield import finish, outlast, stop, yielding
 from kit.waiting import wait_until
 
 
@@ -424,6 +424,35 @@ async def test_yielding_ends_work_that_swallows_a_cancellation() -> None:
     caller.cancel()
     assert isinstance(await caught(caller), asyncio.CancelledError)
     assert swallowed == 3
+
+
+@pytest.mark.parametrize("already", [False, True], ids=["at work", "cancelled already"])
+async def test_stop_lets_a_task_clean_up(already: bool) -> None:
+    """Who obeys is cancelled once: what it awaits to clean up is not cut."""
+    cleaned: list[int] = []
+
+    async def obedient() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            for turn in range(5):
+                await asyncio.sleep(0)
+                cleaned.append(turn)
+
+    tasks = [asyncio.create_task(obedient()) for _ in range(2)]
+    await asyncio.sleep(0)
+    if already:
+        for task in tasks:
+            task.cancel()
+        await asyncio.sleep(0)
+    await stop(*tasks)
+    assert all(task.cancelled() for task in tasks)
+    assert len(cleaned) == 10
+
+
+async def test_stop_of_nothing() -> None:
+    """Nothing to do, and no error."""
+    await stop()
 
 
 async def test_yielding_raises_what_the_work_raises() -> None:

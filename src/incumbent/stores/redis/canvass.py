@@ -5,10 +5,9 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import Context
 from typing import Any, Final, TypeVar
 
-import anyio
 from redis import exceptions as redis_errors
 
-from incumbent.shield import outlast
+from incumbent.shield import stop
 from incumbent.stores.redis import faults
 
 T = TypeVar("T")
@@ -39,17 +38,15 @@ async def canvass(
     """
     answers: list[T] = []
     errors: list[redis_errors.RedisError] = []
-    asked: dict[asyncio.Task[T], anyio.CancelScope] = {}
+    asked: list[asyncio.Task[T]] = []
     pending: set[asyncio.Task[T]] = set()
     more = iter(asks)
     try:
         while True:
             ask = next(more, None)
             if ask is not None:
-                scope = anyio.CancelScope()
-                work = _in_scope(ask, scope)
-                task = asyncio.create_task(work, name="incumbent look", context=Context())
-                asked[task] = scope
+                task = asyncio.create_task(ask(), name="incumbent look", context=Context())
+                asked.append(task)
                 pending.add(task)
                 if len(pending) < enough - max(map(answers.count, answers), default=0):
                     continue
@@ -67,10 +64,7 @@ async def canvass(
                 if answers.count(answer) >= enough:
                     return answer
     finally:
-        for scope in asked.values():
-            scope.cancel()  # more than the task: on Python 3.11 redis-py may swallow that
-        if asked:
-            await outlast(*asked)
+        await stop(*asked)
     raise _worst(errors, "those that were asked do not agree" if answers else nobody)
 
 
@@ -87,9 +81,3 @@ def _hear(
 def _worst(errors: Sequence[redis_errors.RedisError], otherwise: str) -> redis_errors.RedisError:
     lasting = [each for each in errors if not faults.passing(each)]
     return (lasting or errors or [redis_errors.ConnectionError(otherwise)])[-1]
-
-
-async def _in_scope(ask: Callable[[], Coroutine[Any, Any, T]], scope: "anyio.CancelScope") -> T:
-    with scope:
-        return await ask()
-    raise redis_errors.TimeoutError("somebody else has answered")

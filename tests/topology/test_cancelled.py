@@ -81,6 +81,8 @@ async def _struck(client: Any, strike: Strike, turns: int) -> bool:
 @strikes
 async def test_p4_in_each_turn_on_a_cluster(cluster: Cluster, strike: Strike, held: bool) -> None:
     """The client does not know its nodes yet."""
+    if strike is everyone and tuple(redis.VERSION) < (7,):
+        pytest.skip("redis-py before 7 closes a node that it replaces in a task that nobody holds")
 
     def connect() -> Any:
         return RedisCluster.from_url(cluster.url)

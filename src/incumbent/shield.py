@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 T = TypeVar("T")
 
@@ -73,6 +74,17 @@ async def stop(*tasks: "asyncio.Task[Any]") -> None:
         await finish(insist)
     finally:
         await outlast(*tasks)
+
+
+async def heed(cancelling: int) -> None:
+    """Raise the cancellation that the running task has had since it counted `cancelling`, if any.
+
+    For who awaits in the caller's own task what may swallow one, as said at `stop`.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling() > cancelling:
+        await checkpoint_if_cancelled()  # a scope knows its own only if it has raised it
+        raise asyncio.CancelledError
 
 
 async def outlast(*works: "asyncio.Future[Any]") -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import anyio
 import pytest
 import redis
 import redis.asyncio
@@ -392,6 +393,37 @@ async def test_a_cancelled_commit_is_whole_or_nothing(
         assert await client.echo("hello") == b"hello"
         async with begin(lease, client) as pipe:
             pipe.incr("count")
+
+
+@pytest.mark.parametrize("way", ["task.cancel", "anyio"])
+async def test_p4_a_cancellation_of_a_commit_is_never_swallowed(
+    lease: Lease, valkey: Server, make_client: MakeClient, way: str
+) -> None:
+    """In each turn of the loop in which redis-py connects, asks and commits."""
+
+    async def commit(client: Any) -> None:
+        with scope:
+            async with begin(lease, client) as pipe:
+                pipe.incr("count")
+
+    turns, struck = 0, True
+    while struck:
+        scope, client = anyio.CancelScope(), make_client(valkey)
+        task = asyncio.create_task(commit(client))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        struck = not task.done()
+        if way == "anyio":
+            scope.cancel()
+        else:
+            task.cancel()
+        await asyncio.wait((task,))
+        # A scope catches its own; it may come too late for who has nothing to wait for any more.
+        assert task.cancelled() == (struck and way == "task.cancel"), f"in turn {turns}"
+        assert free(client)
+        await client.aclose()
+        turns += 1
+    assert turns > 20
 
 
 @pytest.mark.parametrize("after_the_look", [False, True])

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from incumbent.shield import finish, outlast, stop, yielding
+from incumbent.shield import finish, heed, outlast, stop, yielding
 from kit.waiting import wait_until
 
 
@@ -453,6 +453,35 @@ async def test_stop_lets_a_task_clean_up(already: bool) -> None:
 async def test_stop_of_nothing() -> None:
     """Nothing to do, and no error."""
     await stop()
+
+
+async def swallowing() -> None:
+    """Swallow a cancellation, and heed it."""
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(60)
+    await heed(0)
+
+
+async def test_heed_hands_a_swallowed_cancellation_on() -> None:
+    """As if nobody had swallowed it; who was not cancelled goes on."""
+    await heed(0)
+    task = asyncio.create_task(swallowing())
+    await asyncio.sleep(0)
+    task.cancel()
+    assert isinstance(await caught(task), asyncio.CancelledError)
+
+
+async def test_heed_hands_on_to_whom_it_belongs() -> None:
+    """A timeout and a scope catch their own, and the count is as it was."""
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await swallowing()
+    with anyio.move_on_after(0.01) as scope:
+        await swallowing()
+    assert scope.cancelled_caught
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
 
 
 async def test_yielding_raises_what_the_work_raises() -> None:

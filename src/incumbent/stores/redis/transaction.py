@@ -22,6 +22,7 @@ from redis.client import Pipeline as BlockingPipeline
 
 from incumbent import clock
 from incumbent.errors import StaleFenceError
+from incumbent.shield import heed
 from incumbent.stores.base import Budget, Tenure
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.caller import pause_for
@@ -175,16 +176,20 @@ class Transaction(Pipeline):
     async def execute(self, raise_on_error: bool = True) -> list[Any]:  # noqa: FBT001, FBT002 - redis-py's own
         """Carry out what was collected, if the lease is held; the result of each command."""
         tries = Tries(self, self._condition, moves=self._learn is not None)
+        task = asyncio.current_task()
+        cancelling = 0 if task is None else task.cancelling()
         try:
             async with asyncio.timeout(self._condition.budget.total):
                 while tries.commands:
                     try:
                         await self._look()
+                        await heed(cancelling)
                         tries.queue(self)
                         answers = await super().execute(raise_on_error=False)
                     except redis_errors.RedisError as error:
                         refusal = tries.judge(error)
                     else:
+                        await heed(cancelling)
                         return tries.results(self, answers, raise_first=raise_on_error)
                     await self.reset()
                     if self._learn is not None:

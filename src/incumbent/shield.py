@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 import anyio
-from anyio.lowlevel import checkpoint_if_cancelled
 
 T = TypeVar("T")
 
@@ -83,6 +82,9 @@ async def heed(cancelling: int) -> None:
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling() > cancelling:
+        # Here, because it hardly ever comes to this.
+        from anyio.lowlevel import checkpoint_if_cancelled  # noqa: PLC0415 - see above
+
         await checkpoint_if_cancelled()  # a scope knows its own only if it has raised it
         raise asyncio.CancelledError
 

@@ -108,7 +108,7 @@ async def test_w32_who_is_dead_is_gone_after_its_ttl(town: Town) -> None:
     me = a.candidate("job", ttl=0.4)
     async with me:
         assert me._heart is not None
-        me._scope.cancel()  # as if the process were gone
+        me._heart.cancel()  # as if the process were gone
         await asyncio.wait([me._heart])
 
         async def gone() -> bool:

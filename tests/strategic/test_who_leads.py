@@ -167,7 +167,7 @@ async def test_w32_when_the_winner_is_dead_the_next_leads(town: Town) -> None:
         me = a.candidate("job", {"priority": 2}, ttl=0.6)
         async with me:
             assert me._heart is not None
-            me._scope.cancel()  # it is gone without a word
+            me._heart.cancel()  # it is gone without a word
             await asyncio.wait([me._heart])
             began = time.monotonic()
             async with b.lead("job"):

@@ -64,7 +64,7 @@ class BestFirst:
         self._tried_at: float | None = None
         self._missed = False
         self._tasks: list[asyncio.Task[None]] = []
-        self._reappraisal: Reappraisal | None = None
+        self._reappraisal: asyncio.Task[None] | None = None
 
     async def admit(self, give_up_at: float, budget: Budget) -> Skipped | None:
         """Look again and again; every try follows a fresh look, never one that was waited on."""
@@ -139,12 +139,11 @@ class BestFirst:
     def elected(self, term: Term) -> None:
         """Note that work starts, and begin to look for better ones."""
         if self._records:
-            self._start(self._record("started"))
+            self._tasks.append(_start(self._record("started")))
         if self._deference is not None:
-            self._reappraisal = Reappraisal(
-                self._polls, self._voter, self._options, term, self._deference
-            )
-            self._start(self._reappraisal.run())
+            looks = Reappraisal(self._polls, self._voter, self._options, term, self._deference)
+            self._reappraisal = _start(looks.run())
+            self._tasks.append(self._reappraisal)
 
     async def close(
         self,
@@ -153,10 +152,10 @@ class BestFirst:
     ) -> None:
         """Note the result ahead of the release, so that who is called by that sees it."""
         if self._reappraisal is not None:
-            self._reappraisal.stop()
+            self._reappraisal.cancel()
         try:
             if self._records and deed is not None:
-                self._start(self._record(deed))
+                self._tasks.append(_start(self._record(deed)))
                 await asyncio.sleep(0)  # in which it is sent
         finally:
             try:
@@ -172,5 +171,6 @@ class BestFirst:
         except Exception as error:  # noqa: BLE001 - no failed note replaces the outcome
             self._polls.office.tell(events.ResultLost, self._voter, deed=deed, error=error)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(work, name="incumbent candidate"))
+
+def _start(work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    return asyncio.get_running_loop().create_task(work, name="incumbent candidate")

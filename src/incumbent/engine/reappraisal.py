@@ -9,8 +9,6 @@ import asyncio
 from datetime import datetime
 from typing import Final, NamedTuple
 
-import anyio
-
 from incumbent import clock
 from incumbent.engine.polls import Look, Polls, Voter
 from incumbent.engine.term import Term
@@ -77,26 +75,20 @@ class Reappraisal:
         self._term = term
         self._deference = deference
         self._began = clock.now()
-        self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
         """Look every third of `lease_time`, until the term is over or stopped from outside."""
         rival: str | None = None
-        with self._scope:
-            while True:
-                await asyncio.sleep(max(SHORTEST_PERIOD, self._options.renewal_period))
-                if not self._term.held:
-                    return
-                better = await self._better()
-                if better is not None and better.node_id == rival:
-                    self._deference.offer(self._voter.election, better)
-                    self._term.step_down()
-                    return
-                rival = None if better is None else better.node_id
-
-    def stop(self) -> None:
-        """Look no more."""
-        self._scope.cancel()
+        while True:
+            await asyncio.sleep(max(SHORTEST_PERIOD, self._options.renewal_period))
+            if not self._term.held:
+                return
+            better = await self._better()
+            if better is not None and better.node_id == rival:
+                self._deference.offer(self._voter.election, better)
+                self._term.step_down()
+                return
+            rival = None if better is None else better.node_id
 
     async def _better(self) -> Candidate | None:
         """Who should lead instead, as far as can be told now."""

@@ -12,12 +12,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
-import anyio
-
 from incumbent import clock, events
 from incumbent.backoff import pause_after
 from incumbent.engine.polls import Polls, Voter
-from incumbent.shield import finish, outlast
+from incumbent.shield import finish, stop
 from incumbent.stores.base import Budget
 from incumbent.stores.registry import Enrolment
 from incumbent.strategy import Metadata, MetaValue
@@ -51,7 +49,6 @@ class Standing:
         )
         self._request_timeout = request_timeout
         self._one_at_a_time = asyncio.Lock()
-        self._scope = anyio.CancelScope()
         self._heart: asyncio.Task[None] | None = None
         self._over = False
         self._registered_at: datetime | None = None
@@ -109,9 +106,8 @@ class Standing:
         return f"<{type(self).__name__} {self.node_id!r} in {self._voter.election!r}>"
 
     async def _leave(self) -> None:
-        self._scope.cancel()
         if self._heart is not None:
-            await outlast(self._heart)
+            await stop(self._heart)
         await self._withdraw()
 
     async def _beat(self) -> None:
@@ -119,20 +115,18 @@ class Standing:
         ttl, failures = self._enrolment.ttl, 0
         each = min(self._request_timeout, ttl / 6)
         pause = _until_next(ttl / 3)
-        # The flag as well: on Python 3.11 a plain cancellation may be swallowed.
-        with self._scope:
-            while not self._over:
-                await asyncio.sleep(pause)
-                try:
-                    await self._enrol(Budget(each, each))
-                except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
-                    failures += 1
-                    pause = pause_after(
-                        failures, first=FIRST_PAUSE, longest=ttl / 3, jitter=random.random()
-                    )
-                    self._tell(events.HeartbeatDelayed, error=error, retry_in=pause)
-                else:
-                    pause, failures = _until_next(ttl / 3), 0
+        while not self._over:
+            await asyncio.sleep(pause)
+            try:
+                await self._enrol(Budget(each, each))
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+                failures += 1
+                pause = pause_after(
+                    failures, first=FIRST_PAUSE, longest=ttl / 3, jitter=random.random()
+                )
+                self._tell(events.HeartbeatDelayed, error=error, retry_in=pause)
+            else:
+                pause, failures = _until_next(ttl / 3), 0
 
     async def _enrol(self, budget: Budget) -> None:
         """One at a time: what was said last is to count."""

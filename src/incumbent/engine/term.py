@@ -11,15 +11,13 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
-import anyio
-
 from incumbent import clock, events, process
 from incumbent.engine.guard import Guard
 from incumbent.engine.office import Office
 from incumbent.lease import LeaseMachine, Phase, Renew, Stop, Wait
 from incumbent.options import LeaderOptions
 from incumbent.results import LossReason
-from incumbent.shield import finish, outlast
+from incumbent.shield import finish, outlast, stop
 from incumbent.stores.base import Budget, Claim, Extended, Grant, NotYours, Tenure, Transacting
 
 
@@ -40,7 +38,6 @@ class Term:
         "_options",
         "_over",
         "_pid",
-        "_scopes",
         "claim",
         "context",
         "due",
@@ -66,9 +63,8 @@ class Term:
             options, sent_at=grant.sent_at, ttl=grant.ttl, early=random.random()
         )
         self._pid = process.pid
-        # Tuples, because they are nearly always empty, and all share the one empty tuple.
+        # A tuple, because it is nearly always empty, and all share the one empty tuple.
         self._attempts: tuple[asyncio.Task[None], ...] = ()
-        self._scopes: tuple[anyio.CancelScope, ...] = ()
         self._lost: asyncio.Event | None = None
         self._may_be_ours = True
         self._closed = False
@@ -193,8 +189,8 @@ class Term:
         self._alarms.set(self, math.inf)
         self._machine.close()
         attempts = self._attempts
-        for scope in self._scopes:
-            scope.cancel()
+        for attempt in attempts:
+            attempt.cancel()
         try:
             # A doubtful grant is given up also when it is lost: a late copy must find that out.
             if self._may_be_ours or self.grant.doubtful:
@@ -209,7 +205,7 @@ class Term:
         finally:
             try:
                 if attempts:
-                    await outlast(*attempts)
+                    await stop(*attempts)
             finally:
                 self._end()
 
@@ -267,27 +263,19 @@ class Term:
         self._attempts = tuple(other for other in self._attempts if other is not attempt)
 
     async def _attempt(self, within: float) -> None:
-        # The stop flag and the scope, both: on Python 3.11 a plain cancellation may be swallowed.
-        # Made here, in a task: anyio refuses to make one in a timer's callback.
-        with anyio.CancelScope() as scope:
-            if self._closed:
-                return
-            self._scopes += (scope,)
-            try:
-                answer = await self._office.store.extend(
-                    self.claim, self.grant.seat, self._options.lease_time, Budget(within, within)
+        try:
+            answer = await self._office.store.extend(
+                self.claim, self.grant.seat, self._options.lease_time, Budget(within, within)
+            )
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+            self._machine.failed(clock.now(), random.random())
+            if self.held:
+                self._office.tell(
+                    events.RenewalDelayed, self, error=error, remaining=self.remaining
                 )
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
-                self._machine.failed(clock.now(), random.random())
-                if self.held:
-                    self._office.tell(
-                        events.RenewalDelayed, self, error=error, remaining=self.remaining
-                    )
-                self.wake()
-            else:
-                self._hear(answer)
-            finally:
-                self._scopes = tuple(other for other in self._scopes if other is not scope)
+            self.wake()
+        else:
+            self._hear(answer)
 
     def _hear(self, answer: Extended | NotYours) -> None:
         """Take the store's answer to an extension; one that comes after the end changes nothing."""

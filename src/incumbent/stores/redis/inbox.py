@@ -16,7 +16,7 @@ from redis import exceptions as redis_errors
 from redis.asyncio.connection import AbstractConnection
 
 from incumbent.backoff import pause_after
-from incumbent.shield import finish, outlast
+from incumbent.shield import finish, stop
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.connection import KeptConnection, Pool
 from incumbent.stores.redis.slots import Address
@@ -57,7 +57,6 @@ class Inbox:
         self._connection: AbstractConnection | None = None
         self._reader: asyncio.Task[None] | None = None
         self._teller: asyncio.Task[None] | None = None
-        self._scopes: set[anyio.CancelScope] = set()
         self._session: anyio.CancelScope | None = None
         self._down = False
         self._failures = 0
@@ -106,11 +105,7 @@ class Inbox:
     async def aclose(self) -> None:
         """Give the connection back, and listen to nothing any more."""
         self.closed = True
-        for scope in self._scopes:
-            scope.cancel()
-        tasks = [task for task in (self._reader, self._teller) if task is not None]
-        if tasks:
-            await outlast(*tasks)
+        await stop(*(task for task in (self._reader, self._teller) if task is not None))
 
     async def forsake(self) -> None:
         """Let go of a connection whose event loop is gone."""
@@ -120,14 +115,9 @@ class Inbox:
     # -- reading -----------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
-            try:
-                while not self.closed:
-                    error = await self._listen()
-                    await asyncio.sleep(self._pause(error))
-            finally:
-                self._scopes.discard(scope)
+        while not self.closed:
+            error = await self._listen()
+            await asyncio.sleep(self._pause(error))
 
     def _read_ended(self, reader: "asyncio.Task[None]") -> None:
         """A reader that was cancelled, as programs end, may not even have begun."""
@@ -231,22 +221,17 @@ class Inbox:
 
     async def _tell_all(self) -> None:
         # One task, so that many who begin to listen at once cost one command.
-        with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
-            try:
-                while not self.closed and self._connection is not None and self._untold():
-                    connection = self._connection
-                    new = self._listeners.keys() - self._asked
-                    old = self._asked - self._listeners.keys()
-                    self._asked |= new
-                    self._asked -= old
-                    self._confirmed -= old
-                    # A broken connection is for the reader to notice.
-                    with suppress(redis_errors.RedisError, OSError, AttributeError, RuntimeError):
-                        packed = connection.pack_commands(self._commands(new, old))
-                        await connection.send_packed_command(packed, check_health=False)
-            finally:
-                self._scopes.discard(scope)
+        while not self.closed and self._connection is not None and self._untold():
+            connection = self._connection
+            new = self._listeners.keys() - self._asked
+            old = self._asked - self._listeners.keys()
+            self._asked |= new
+            self._asked -= old
+            self._confirmed -= old
+            # A broken connection is for the reader to notice.
+            with suppress(redis_errors.RedisError, OSError, AttributeError, RuntimeError):
+                packed = connection.pack_commands(self._commands(new, old))
+                await connection.send_packed_command(packed, check_health=False)
 
     def _commands(self, new: set[bytes], old: set[bytes]) -> list[tuple[bytes, ...]]:
         if self._sharded:  # one for each, because the channels of one must share a slot

@@ -9,11 +9,10 @@ import random
 from contextvars import Context
 from typing import Protocol
 
-import anyio
 from redis import exceptions as redis_errors
 
 from incumbent.backoff import pause_after
-from incumbent.shield import outlast
+from incumbent.shield import outlast, stop
 from incumbent.stores.redis.canvass import WITHIN
 from incumbent.stores.redis.connection import Pool
 from incumbent.stores.redis.inbox import FIRST_PAUSE, LONGEST_PAUSE, Inbox
@@ -54,7 +53,6 @@ class Inboxes:
         self._unsettled = False
         self._settler: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._scope: anyio.CancelScope | None = None
 
     def open(self, channel: bytes, listener: Listener) -> None:
         """Listen to `channel`; the listener is told when it does, and when it does not."""
@@ -101,13 +99,13 @@ class Inboxes:
     async def aclose(self) -> None:
         """Give the connections back, and listen to nothing any more."""
         self.closed = True
-        if self._scope is not None:
-            self._scope.cancel()
         for inbox in self._inboxes.values():
             self._start_closing(inbox)
-        tasks = [*self._tasks, *([self._settler] if self._settler is not None else [])]
-        if tasks:
-            await outlast(*tasks)
+        try:
+            if self._settler is not None:
+                await stop(self._settler)
+        finally:
+            await outlast(*self._tasks)
 
     async def forsake(self) -> None:
         """Let go of connections whose event loop is gone."""
@@ -147,25 +145,22 @@ class Inboxes:
     async def _settle(self) -> None:
         """Look until it is known where all channels belong, and no node sends one away."""
         looks = 0
-        with anyio.CancelScope() as self._scope:
-            while self._unsettled and not self.closed:
-                self._unsettled = False
-                try:
-                    await self._nodes.look(WITHIN)
-                except redis_errors.RedisError:
-                    self._unsettled = True
-                if any(channel not in self._places for channel in self._listeners):
-                    self._unsettled = True
-                    self._deafen()
-                looks += 1
-                await asyncio.sleep(
-                    pause_after(
-                        looks, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
-                    )
-                )
+        while self._unsettled and not self.closed:
+            self._unsettled = False
+            try:
+                await self._nodes.look(WITHIN)
+            except redis_errors.RedisError:
+                self._unsettled = True
+            if any(channel not in self._places for channel in self._listeners):
+                self._unsettled = True
+                self._deafen()
+            looks += 1
+            await asyncio.sleep(
+                pause_after(looks, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random())
+            )
 
     def _settled(self, settler: "asyncio.Task[None]") -> None:
-        self._settler = self._scope = None
+        self._settler = None
         if not settler.cancelled():
             settler.exception()
 

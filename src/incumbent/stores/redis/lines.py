@@ -14,10 +14,8 @@ from functools import partial
 from itertools import count
 from typing import Any, Final
 
-import anyio
-
 from incumbent import process
-from incumbent.shield import outlast
+from incumbent.shield import stop
 from incumbent.stores.base import Budget, Claim
 from incumbent.stores.redis import scripts
 from incumbent.stores.redis.caller import Caller
@@ -42,7 +40,6 @@ class Lines:
         self._inbox = ears
         self._lines: dict[str, Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._scopes: set[anyio.CancelScope] = set()
         self._loop = asyncio.get_running_loop()
         self._pid = process.pid
 
@@ -74,12 +71,7 @@ class Lines:
     async def aclose(self) -> None:
         """End the inbox and all tasks. Who still stands in line goes by time from now on."""
         await self._inbox.aclose()
-        for scope in self._scopes:
-            scope.cancel()
-        for task in self._tasks:
-            task.cancel()  # those that have not begun yet have no scope
-        if self._tasks:
-            await outlast(*self._tasks)
+        await stop(*self._tasks)
 
     async def forsake(self) -> None:
         """Let go of what belongs to a loop that is gone, or to the process that forked this one."""
@@ -133,15 +125,6 @@ class Lines:
         return f"{self._prefix}:{{{line.election}}}:inbox:".encode() + self._process
 
     def _start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
-        async def in_scope() -> None:
-            # The scope, because a plain cancellation may be swallowed on Python 3.11.
-            with anyio.CancelScope() as scope:
-                self._scopes.add(scope)
-                try:
-                    await work()
-                finally:
-                    self._scopes.discard(scope)
-
-        task = self._loop.create_task(in_scope(), name=name, context=Context())
+        task = self._loop.create_task(work(), name=name, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

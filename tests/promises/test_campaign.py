@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -259,7 +260,7 @@ async def test_restart_goes_on_after_a_return_and_after_an_error(
     times: list[float] = []
 
     async def serve() -> None:
-        times.append(asyncio.get_running_loop().time())
+        times.append(time.monotonic())  # uvloop counts whole milliseconds
         if len(times) % 2:
             raise ValueError("bad")
 

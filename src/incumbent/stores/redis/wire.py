@@ -28,6 +28,11 @@ HASTY: Final = 0.5
 LINGER: Final = 1.0
 """Seconds that a batch has after everybody in it has given up."""
 
+NEAR: Final = 0.0003
+"""Seconds for which a lone request keeps the loop awake, if the last one was answered in less.
+
+A server next door answers in the time that it takes to fall asleep and be woken.
+"""
 
 ASKING: Final = b"*1\r\n$6\r\nASKING\r\n"
 """Lets the next command on the same connection be served by who is only about to have its slot.
@@ -85,6 +90,7 @@ class Wire:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0  # beside it: on uvloop, one that is due at once does not know when
         self._alone: tuple[Request, asyncio.Task[Any]] | None = None
+        self._near = False
 
     @property
     def address(self) -> Address | None:
@@ -135,6 +141,8 @@ class Wire:
         self.busy, self._alone = True, (request, task)
         request.overdue_at = task.get_loop().time() + within
         self._watch(request.overdue_at)
+        if self._near:
+            self._stay_awake(request, clock.now() + NEAR)
         try:
             return await self._exchange((request,))
         except asyncio.CancelledError:
@@ -143,6 +151,7 @@ class Wire:
             raise
         finally:
             self.busy, self._alone = False, None
+            self._near = clock.now() < request.sent_at + NEAR
             if request.cut:
                 task.uncancel()
                 self._give_way()
@@ -150,6 +159,11 @@ class Wire:
                 self._start_sender()
             elif self.retired:
                 await finish(self._kept.give_back)
+
+    def _stay_awake(self, request: Request, until: float) -> None:
+        """Have the loop turn, and not sleep, as long as `request` is under way."""
+        if self._alone is not None and self._alone[0] is request and clock.now() < until:
+            asyncio.get_running_loop().call_soon(self._stay_awake, request, until)
 
     def _enqueue(self, request: Request, within: float) -> "asyncio.Future[Reply]":
         loop = asyncio.get_running_loop()

@@ -1,0 +1,84 @@
+"""For a server next door the loop stays awake, as to be woken takes as long as the answer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from incumbent.stores.redis import wire as wires
+from incumbent.stores.redis.scripts import command
+from incumbent.stores.redis.wire import Question, Wire
+from kit.fixtures import MakeClient
+from kit.proxy import Proxy
+from kit.servers import Server
+
+PING = command(b"PING")
+PONG = b"PONG"
+
+
+@pytest.fixture
+async def naps() -> AsyncIterator[list[float | None]]:
+    """For how long the loop would have slept, each time that it looked for something to do."""
+    loop: Any = asyncio.get_running_loop()
+    if not isinstance(loop, asyncio.SelectorEventLoop):
+        pytest.skip("only asyncio's own loop tells for how long it sleeps")
+    watched: Any = loop
+    select, timeouts = watched._selector.select, list[float | None]()
+
+    def noted(timeout: float | None = None) -> Any:
+        timeouts.append(timeout)
+        return select(timeout)
+
+    watched._selector.select = noted
+    yield timeouts
+    watched._selector.select = select
+
+
+async def ask(wire: Wire) -> None:
+    """Send one request alone."""
+    assert await wire.send(Question(PING), 10.0) == PONG
+
+
+async def test_a_quick_answer_is_waited_for_awake(
+    valkey: Server, make_client: MakeClient, naps: list[float | None], monkeypatch: Any
+) -> None:
+    """From the second in a row on; not before it is known that the server is near."""
+    monkeypatch.setattr(wires, "NEAR", 10.0)  # however busy the machine is
+    wire = Wire(make_client(valkey).connection_pool)
+    await ask(wire)
+    naps.clear()
+    await ask(wire)
+    assert set(naps) == {0}
+    await wire.retire()
+
+
+async def test_a_slow_answer_is_not(
+    proxy: Proxy, make_client: MakeClient, naps: list[float | None]
+) -> None:
+    """Who is far is waited for asleep, and one late answer is enough to count as far."""
+    wire = Wire(make_client(proxy).connection_pool)
+    proxy.delay(0.02)
+    for _ in range(3):
+        await ask(wire)
+        assert not wire._near
+    naps.clear()
+    await ask(wire)
+    assert any(nap != 0 for nap in naps)
+    await wire.retire()
+
+
+async def test_nobody_stays_awake_for_long(
+    proxy: Proxy, make_client: MakeClient, naps: list[float | None], monkeypatch: Any
+) -> None:
+    """An answer that does not come is waited for asleep, after the time that it took before."""
+    wire = Wire(make_client(proxy).connection_pool)
+    monkeypatch.setattr(wires, "NEAR", 10.0)
+    await ask(wire)
+    monkeypatch.setattr(wires, "NEAR", 0.01)
+    proxy.delay(0.3)
+    naps.clear()
+    await ask(wire)
+    assert any(nap != 0 for nap in naps)
+    assert not wire._near
+    await wire.retire()

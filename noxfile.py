@@ -18,15 +18,15 @@ PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 LUA = ROOT / "src/incumbent/stores/redis/lua"
 CHOSEN = {"INCUMBENT_TEST_SERVER", "INCUMBENT_TEST_URL"}  # the user knows better
 FOUND = [version for version in PYTHONS if shutil.which(f"python{version}")]
-OLDEST = (FOUND or PYTHONS)[0]
+OLDEST, NEWEST = (FOUND[0], FOUND[-1]) if FOUND else (PYTHONS[0], PYTHONS[-1])
 COVERAGE = ROOT / ".coverage-data"
 ONCE = ["test_kit_*.py", "test_bench_smoke.py", "test_model.py"]
 ONCE += [f"{folder}/*" for folder in ("cli", "docs", "durability", "topology", "web")]
-ONCE += [f"{folder}/*" for folder in ("blocking", "fencing", "field", "strategic")]
 """What is of no Python in particular, and takes long."""
 WIRE = ["tests/contract", "tests/promises"]
 """What shows how we get on with a server, a client, an event loop."""
 REDIS_PY = ["5.2", "6.4", "7.4", "8.1"]
+NOT_BETWEEN = ["blocking/*", "fencing/*", "field/*", "strategic/*"]
 SIDE_BY_SIDE = ["-n", "5", "--dist", "worksteal"]
 """The tests wait more than they compute, hence more workers than cores."""
 
@@ -82,7 +82,8 @@ def tests(session: nox.Session) -> None:
 
     The oldest Python has every server that there is, and counts what was run through; the others
     have the newest Valkey: what differs between servers does not differ between Pythons. What tests
-    the test kit, or starts many processes, is run on the oldest only, unless it is asked for.
+    the test kit, or starts many processes, is run on the oldest only, and the long ones on the
+    oldest and the newest; who asks for tests gets just those.
     """
     install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test")
     run, env = ["pytest"], {}
@@ -95,7 +96,9 @@ def tests(session: nox.Session) -> None:
         )
     elif not CHOSEN & os.environ.keys():
         env["INCUMBENT_TEST_SERVER"] = "valkey-9"
-    left_out = [] if session.python == OLDEST or session.posargs else ONCE
+    left_out: list[str] = []
+    if session.python != OLDEST and not session.posargs:
+        left_out = ONCE if session.python == NEWEST else ONCE + NOT_BETWEEN
     run += [f"--ignore-glob=tests/{place}" for place in left_out]
     session.run(*run, *SIDE_BY_SIDE, *session.posargs, env=env)
 

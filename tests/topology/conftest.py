@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from redis.asyncio import RedisCluster, Sentinel
+from redis.asyncio import RedisCluster
 
 from kit.binaries import locate
 from kit.cluster import Cluster
@@ -14,7 +14,7 @@ from kit.pool import EXTERNAL
 from kit.proxy import Proxy
 from kit.sentinels import SERVICE, Watched
 from kit.servers import Server
-from topology.scene import MakeElector, MakeWatchedElector, StartWatched, elector_of
+from topology.scene import MakeElector, MakeWatchedElector, StartWatched, elector_of, manager_of
 
 KINDS = [kind for kind in ("valkey-9", "redis-6") if kind in CHOSEN] or CHOSEN[:1]
 """The first has sharded channels, the second has not."""
@@ -85,8 +85,7 @@ async def make_watched_elector() -> AsyncIterator[MakeWatchedElector]:
         def make(
             watched: Watched, *, sentinels: Sequence[Server | Proxy] = (), **options: Any
         ) -> Any:
-            places = [(each.host, each.port) for each in sentinels or (watched.sentinel,)]
-            manager: Any = Sentinel(places)  # type: ignore[no-untyped-call] # redis-py's
+            manager = manager_of(*(sentinels or (watched.sentinel,)))
             client = manager.master_for(SERVICE)
             for each in (client, *manager.sentinels):
                 stack.push_async_callback(each.aclose)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import Redis, RedisCluster, Sentinel
 
 from incumbent import GroupElector, LeaderElector, LeaderOptions, Lease, StrategicElector
 from incumbent.strategy import Priority
@@ -68,6 +68,11 @@ def elector_of(
     if node_id:
         return StrategicElector(client, wishes, strategy=Priority(), node_id=node_id, hooks=hooks)
     return LeaderElector(client, wishes, hooks=hooks)
+
+
+def manager_of(*sentinels: Server | Proxy) -> Any:
+    """redis-py's view of these Sentinels; without a type, because it left the most without."""
+    return Sentinel([(each.host, each.port) for each in sentinels])  # type: ignore[no-untyped-call] # redis-py's
 
 
 def seat_of(name: str, seat: int = 0) -> str:

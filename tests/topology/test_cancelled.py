@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import redis.asyncio
+import redis
 from redis.asyncio import RedisCluster
 
 from cancellation.stage import nothing
 from kit.cluster import Cluster
 from kit.leftovers import leftover_tasks, open_sockets
 from kit.sentinels import SERVICE
-from topology.scene import StartWatched, elector_of, seat_of
+from topology.scene import StartWatched, elector_of, manager_of, seat_of
 
 FREE = 1000
 """More turns than an election takes."""
@@ -99,8 +99,6 @@ async def test_p4_in_each_turn_behind_sentinels(
     watched = start_watched()
 
     def connect() -> Any:
-        place = (watched.sentinel.host, watched.sentinel.port)
-        manager: Any = redis.asyncio.Sentinel([place])  # type: ignore[no-untyped-call] # redis-py's
-        return manager.master_for(SERVICE)
+        return manager_of(watched.sentinel).master_for(SERVICE)
 
     await strike_each(connect, watched.primary.cli, strike, held=held)

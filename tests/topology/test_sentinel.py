@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-import redis.asyncio
 from redis import exceptions as redis_errors
 
 from cancellation.ways import by_scope, by_task, by_task_again
@@ -25,6 +24,7 @@ from topology.scene import (
     MakeWatchedElector,
     StartWatched,
     led,
+    manager_of,
     replicated,
     seat_of,
 )
@@ -210,8 +210,7 @@ async def test_p4_who_stops_asking_a_sentinel_leaves_no_connection(
     start_watched: StartWatched, late: bool
 ) -> None:
     """At each suspension in turn: who is still asked when enough have answered is cancelled."""
-    place = start_watched().sentinel
-    manager: Any = redis.asyncio.Sentinel([(place.host, place.port)])  # type: ignore[no-untyped-call] # redis-py's
+    manager = manager_of(start_watched().sentinel)
     ask = partial(sentinels._ask, manager, manager.sentinels[0], SERVICE)
     for way in (by_task, by_task_again, by_scope):
         points = 0

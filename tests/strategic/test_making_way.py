@@ -201,9 +201,11 @@ async def test_case_97_without_hysteresis_it_is_followed_each_time(town: Town) -
     """Case 97, the other side: without `Sticky` the preferred node gets its seat each time."""
     a, b, log = town.node("a"), town.node("b"), Log()
     async with a.candidate("job", {"priority": 1}), running(a.campaign("job", log)):
-        await town.leads("a")
+        await wait_until(lambda: log.terms == ["a"], within=30)
         for _ in range(2):
             async with b.candidate("job", {"priority": 9}), running(b.campaign("job", log)):
-                await town.leads("b")
-            await town.leads("a")
+                await wait_until(
+                    lambda: log.terms[-1] == "b", within=30
+                )  # at work, not only elected
+            await wait_until(lambda: log.terms[-1] == "a", within=30)
     assert log.terms == ["a", "b", "a", "b", "a"]

@@ -18,7 +18,7 @@ from kit.leftovers import connections
 from kit.proxy import Proxy
 from kit.servers import Server
 from kit.waiting import wait_until
-from promises.scene import at_most, nothing, quick, seat_key, steal
+from promises.scene import at_most, cancel, nothing, quick, seat_key, steal
 
 EVENTS = "incumbent:{job}:events"
 
@@ -219,7 +219,7 @@ async def test_two_hundred_quick_terms_are_all_told_in_order(
         async with b.lead("job") as lease:
             fences.append(lease.fence)
     await wait_until(lambda: len(viewer.states) >= 401, what="all terms are told")
-    others.cancel()
+    await cancel(others)
     assert viewer.story == ["-"] + ["b", "-"] * 200
     assert [state.leaders[0].fence for state in viewer.states[1::2]] == fences
 
@@ -229,23 +229,33 @@ async def test_who_begins_in_the_midst_misses_nothing_from_then_on(
 ) -> None:
     """Whatever the first state is, what follows goes on from it."""
     fences: list[int] = []
+    all_have_begun = asyncio.Event()
 
     async def reign() -> None:
-        for _ in range(150):
+        goes_on = True
+        while goes_on:
+            goes_on = not all_have_begun.is_set()
             async with b.lead("job") as lease:
                 fences.append(lease.fence)
 
     reigning = asyncio.create_task(reign())
     viewers: list[Viewer] = []
-    while not reigning.done():
+    for number in range(20):
         viewers.append(view(a))
-        await asyncio.sleep(0.02)
-    await wait_until(
-        lambda: all(each.story[-1:] == ["-"] for each in viewers), what="all have come to the end"
-    )
+        await wait_until(lambda: viewers[-1].states, what="the first state")
+        await wait_until(lambda: len(fences) > 5 * number, what="some terms more")  # noqa: B023
+    all_have_begun.set()
+    await reigning
+
+    def seen(viewer: Viewer) -> list[int]:
+        return [state.leaders[0].fence for state in viewer.states if state.leaders]
+
+    def all_are_at_the_end() -> bool:
+        return all(v.story[-1] == "-" and seen(v)[-1:] == fences[-1:] for v in viewers)
+
+    await wait_until(all_are_at_the_end)
     for viewer in viewers:
-        seen = [state.leaders[0].fence for state in viewer.states if state.leaders]
-        assert seen == fences[len(fences) - len(seen) :]
+        assert seen(viewer) == fences[len(fences) - len(seen(viewer)) :]
         assert all(before != after for before, after in pairwise(viewer.story))
 
 

@@ -64,6 +64,13 @@ class Log:
         self.running: list[str] = []
         self.cleaned: list[str] = []
 
+    async def reaches(self, *names: str) -> None:
+        """Wait until these, in this order, have been at work: who is elected begins later."""
+        await wait_until(
+            lambda: self.terms[: len(names)] == list(names), within=60.0, what=f"{names} at work"
+        )
+        assert self.terms == list(names)
+
     async def __call__(self, seconds: float = 60.0) -> str:
         """Lead for so long, or until cancelled, with a clean-up that takes a moment."""
         lease = current_lease()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from contract import story
@@ -69,6 +69,12 @@ async def is_taken(bench: Bench, election: str, seat: int) -> bool:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps=st.lists(STEP, min_size=5, max_size=25))
+@example(
+    # One claim, of one seat and of two in turn, has both: it is told of the lower one.
+    steps=[
+        ("acquire", 0, 1), ("acquire", 3, 2), ("expire", 0), ("acquire", 3, 1), ("acquire", 3, 2),
+    ]
+)  # fmt: skip
 async def test_memory_and_server_say_the_same(
     bench_of_first: Bench, steps: list[tuple[Any, ...]]
 ) -> None:

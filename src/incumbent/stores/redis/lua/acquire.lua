@@ -26,7 +26,7 @@ local seat, mine, free = nil, nil, lined and {}
 for i = 6, #KEYS do
   local owner = any and redis.call('HGET', KEYS[i], 'token')
   if owner == token then
-    mine = i
+    mine = mine or i
   elseif not owner then
     seat = seat or i - 6
     if lined then

@@ -32,39 +32,6 @@ MOST_REDIRECTS: Final = 3
 """How often in a row a request follows a server's word without a pause."""
 
 
-class Call:
-    """What became of the requests of one call, each sent once."""
-
-    __slots__ = ("_earlier", "_last")
-
-    def __init__(self) -> None:
-        self._last: Request | None = None
-        self._earlier: tuple[Request, ...] = ()  # hardly ever any
-
-    def add(self, request: Request) -> None:
-        """`request` is about to be sent."""
-        if self._last is not None:
-            self._earlier += (self._last,)
-        self._last = request
-
-    @property
-    def sent_at(self) -> float:
-        """When the last one was sent, which is the one that was answered; 0 if none was."""
-        return self._last.sent_at if self._last is not None else 0.0
-
-    @property
-    def sent(self) -> bool:
-        """Whether any of them may have reached the server."""
-        return self.sent_at > 0 or any(request.sent_at for request in self._earlier)
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether any of them had no answer, so that it may yet arrive."""
-        if self._last is None:
-            return False
-        return self._last.unanswered or any(request.unanswered for request in self._earlier)
-
-
 class Caller:
     """The way to the server of `client`, or to its cluster, for one event loop and one process."""
 
@@ -87,16 +54,16 @@ class Caller:
         keys: PackedKeys,
         args: tuple[bytes, ...],
         budget: Budget,
-        call: Call | None = None,
+        request: Request | None = None,
     ) -> Reply:
         """Run `script`, again and again while a fresh connection may help and there is time.
 
-        `call` tells afterwards, also after an error, what was sent.
+        `request` is what is sent first: it tells afterwards, also after an error, what was sent.
         """
-        call = call or Call()
+        request = request or Request()
         within, deadline = min(budget), clock.now() + budget.total
         script = script.sharded if self._sharded else script
-        command = script.command(keys, args)
+        request.command = command = script.command(keys, args)
         said: redis_errors.RedisError | None = None
         detour: Wire | None = None
         failures = 0
@@ -108,9 +75,7 @@ class Caller:
                 if wire is None:
                     wire = await (await self.way()).find(keys, within)
                     within = min(budget.each, deadline - clock.now())
-                request = Request(command, asking=detour is not None)
                 detour = None
-                call.add(request)
                 try:
                     reply = await wire.send(request, within)
                     if not isinstance(reply, Exception):
@@ -133,6 +98,7 @@ class Caller:
                     raise said or error from None
                 await asyncio.sleep(pause)
             within = min(budget.each, deadline - clock.now())
+            request = request.renewed(command, asking=detour is not None)
 
     async def way(self) -> Way:
         """The way of this event loop and this process."""

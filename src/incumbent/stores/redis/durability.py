@@ -16,7 +16,7 @@ from incumbent.errors import NotDurableError
 from incumbent.options import Durability
 from incumbent.stores.base import Budget, Claim
 from incumbent.stores.redis import scripts
-from incumbent.stores.redis.caller import Call, Caller
+from incumbent.stores.redis.caller import Caller
 from incumbent.stores.redis.connection import Pool
 from incumbent.stores.redis.replies import text
 from incumbent.stores.redis.scripts import PackedKeys, command, ms
@@ -109,13 +109,13 @@ class Confirmer:
         Raises:
             NotDurableError: too few have it.
         """
-        reply = await self.extend(claim, keys, claim.lease_time, budget, Call())
+        reply = await self.extend(claim, keys, claim.lease_time, budget, Request())
         if reply[0] != b"held":  # it is gone already: nobody has it
             raise NotDurableError(claim.election, _wanted(claim).replicas, 0)
         return self._first_look.findings(claim.lease_time)
 
     async def extend(
-        self, claim: Claim, keys: PackedKeys, duration: float, budget: Budget, call: Call
+        self, claim: Claim, keys: PackedKeys, duration: float, budget: Budget, request: Request
     ) -> Reply:
         """What `extend.lua` says, if enough replicas have what it did.
 
@@ -128,7 +128,7 @@ class Confirmer:
             make_wire = partial(WaitingWire, durability=durability, look=self._first_look)
             caller = self._callers[durability] = self._caller.beside(make_wire)
         args = (claim.token.encode(), ms(duration))
-        reply, replicas = await caller.run(scripts.EXTEND, keys, args, budget, call)
+        reply, replicas = await caller.run(scripts.EXTEND, keys, args, budget, request)
         if reply[0] == b"held" and replicas < durability.replicas:
             raise NotDurableError(claim.election, durability.replicas, replicas)
         return reply

@@ -8,10 +8,11 @@ from typing import Literal
 
 from incumbent.stores.base import Budget, instant
 from incumbent.stores.redis import scripts
-from incumbent.stores.redis.caller import Call, Caller
+from incumbent.stores.redis.caller import Caller
 from incumbent.stores.redis.keys import registry_keys_of
 from incumbent.stores.redis.records import snapshot_of
 from incumbent.stores.redis.scripts import ms
+from incumbent.stores.redis.wire import Request
 from incumbent.stores.registry import Deed, Enrolled, Enrolment, Withdrawn
 from incumbent.strategy import Snapshot
 
@@ -42,10 +43,10 @@ class RedisRegistry:
 
     async def withdraw(self, enrolment: Enrolment, budget: Budget) -> Withdrawn:
         keys = registry_keys_of(self._prefix, enrolment.election)
-        call = Call()
+        request = Request()
         args = (enrolment.node_id.encode(), enrolment.token.encode())
-        reply = await self._caller.run(scripts.WITHDRAW, keys.change, args, budget, call)
-        if reply[0] == b"withdrawn" or (reply[0] == b"gone" and call.doubtful):
+        reply = await self._caller.run(scripts.WITHDRAW, keys.change, args, budget, request)
+        if reply[0] == b"withdrawn" or (reply[0] == b"gone" and request.doubtful):
             return "withdrawn"
         return "taken" if reply[0] == b"taken" else "gone"
 

@@ -33,13 +33,13 @@ from incumbent.stores.base import (
     grace_of,
 )
 from incumbent.stores.redis import faults, scripts
-from incumbent.stores.redis.caller import Call, Caller
+from incumbent.stores.redis.caller import Caller
 from incumbent.stores.redis.keys import keys_of
 from incumbent.stores.redis.lines import Lines
 from incumbent.stores.redis.place import ServerPlace
 from incumbent.stores.redis.replies import leader_of
 from incumbent.stores.redis.scripts import ms
-from incumbent.stores.redis.wire import Reply
+from incumbent.stores.redis.wire import Reply, Request
 
 if TYPE_CHECKING:
     from incumbent.stores.mailbox import Mailbox
@@ -88,11 +88,11 @@ class RedisStore:
         self, claim: Claim, budget: Budget, place: Place | None = None, *, last: bool = False
     ) -> Grant | Busy | Ran:
         mine = _ours(place)
-        call, granted = Call(), False
+        request, granted = Request(), False
         trying, cleaning = _parts(budget)
         began = clock.now()
         try:
-            reply = await self._ask(claim, mine, trying, call, last=last)
+            reply = await self._ask(claim, mine, trying, request, last=last)
             granted = reply[0] == b"granted"
             if granted:
                 doubts: tuple[str, ...] = ()
@@ -100,19 +100,19 @@ class RedisStore:
                     keys = keys_of(self._prefix, claim.election, claim.seats).extend[int(reply[1])]
                     left = Budget(trying.total - (clock.now() - began), trying.each)
                     doubts = await self._durably.confirm(claim, keys, left)
-                grant = _grant(claim, reply, call, doubts)
+                grant = _grant(claim, reply, request, doubts)
                 if mine is not None:
                     mine.close()
                 return grant
         except BaseException as error:
             # Whatever was read by somebody, only what was refused to *us* is known to be nothing.
             said = isinstance(error, redis_errors.ResponseError)
-            refused = said and not granted and not call.doubtful
-            if call.sent and not refused:
+            refused = said and not granted and not request.doubtful
+            if request.sent and not refused:
                 await finish(partial(self._leave_quietly, claim, cleaning, mine))
             raise
         if reply[0] == b"busy":
-            return await self._refused(claim, reply, call, cleaning, mine, last=last)
+            return await self._refused(claim, reply, request, cleaning, mine, last=last)
         if reply[0] == b"ran":
             if mine is not None:
                 await mine.leave(cleaning)
@@ -122,7 +122,13 @@ class RedisStore:
         )
 
     def _ask(
-        self, claim: Claim, mine: ServerPlace | None, budget: Budget, call: Call, *, last: bool
+        self,
+        claim: Claim,
+        mine: ServerPlace | None,
+        budget: Budget,
+        request: Request,
+        *,
+        last: bool,
     ) -> Awaitable[Reply]:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         args = (claim.token.encode(), *_stand_of(claim.leader_id, claim.lease_time))
@@ -131,13 +137,18 @@ class RedisStore:
             stale = b"0" if last else ms(mine.stale_after)
             args += mine.name, b"%d" % mine.arrival, stale
         if claim.once_per is None:
-            return self._caller.run(scripts.ACQUIRE, keys.acquire, args, budget, call)
+            return self._caller.run(scripts.ACQUIRE, keys.acquire, args, budget, request)
         if mine is None:
             args += b"", b"0", b"0"
-        return self._ask_in_time(claim, claim.once_per, args, budget, call)
+        return self._ask_in_time(claim, claim.once_per, args, budget, request)
 
     async def _ask_in_time(
-        self, claim: Claim, once_per: OncePer, args: tuple[bytes, ...], budget: Budget, call: Call
+        self,
+        claim: Claim,
+        once_per: OncePer,
+        args: tuple[bytes, ...],
+        budget: Budget,
+        request: Request,
     ) -> Reply:
         """Send the claim for the present period: again if the server's clock says another one."""
         keys = keys_of(self._prefix, claim.election, claim.seats).acquire
@@ -146,7 +157,7 @@ class RedisStore:
             if period.begins <= claim.after:
                 return [b"ran"]
             dated = (*args, b"%d" % period.begins, b"%d" % period.ends)
-            reply = await self._caller.run(scripts.ACQUIRE, keys, dated, budget, call)
+            reply = await self._caller.run(scripts.ACQUIRE, keys, dated, budget, request)
             if reply[0] == b"granted":
                 # Not before: a grant that is repeated says when it was made.
                 self._ahead = max(self._ahead, int(reply[3]) / 1000 - clock.now())
@@ -156,10 +167,11 @@ class RedisStore:
                 # Said between question and answer, and no more is known: an answer that came late
                 # must not set the clock back, or the next tick is answered as much too late.
                 said = int(reply[1]) / 1000
-                earliest, latest = said - clock.now(), said - call.sent_at
+                earliest, latest = said - clock.now(), said - request.last.sent_at
                 self._ahead = min(max(self._ahead, earliest), latest)
             if reply[0] != b"when":
                 return reply
+            request = request.last.renewed()
         raise redis_errors.TimeoutError(
             f"the server is too slow for the periods of {claim.election!r}"
         )
@@ -168,22 +180,22 @@ class RedisStore:
         self,
         claim: Claim,
         reply: Reply,
-        call: Call,
+        request: Request,
         cleaning: Budget,
         mine: ServerPlace | None,
         *,
         last: bool,
     ) -> Busy:
-        if call.doubtful:  # a copy that arrives when the seat is free must not take it
+        if request.doubtful:  # a copy that arrives when the seat is free must not take it
             leaving = mine if last else None
             await finish(partial(self._leave_quietly, claim, cleaning, leaving))
         if mine is not None:
             mine.refused(arrival=int(reply[7]), soonest=int(reply[5]) / 1000)
             if last:
                 mine.close()
-            elif call.doubtful:
+            elif request.doubtful:
                 mine.call()  # such a copy may have taken it already, and with it the place
-        return Busy(leader_of(reply[1:7]) if int(reply[1]) >= 0 else None, spent=call.doubtful)
+        return Busy(leader_of(reply[1:7]) if int(reply[1]) >= 0 else None, spent=request.doubtful)
 
     async def stand(self, claim: Claim, budget: Budget) -> Place:
         return await (await self._lines_here()).stand(claim, min(budget))
@@ -192,29 +204,29 @@ class RedisStore:
         self, claim: Claim, seat: int, duration: float, budget: Budget
     ) -> Extended | NotYours:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        call = Call()
+        request = Request()
         if claim.durability is None:
             args = (claim.token.encode(), ms(duration))
-            reply = await self._caller.run(scripts.EXTEND, keys.extend[seat], args, budget, call)
+            reply = await self._caller.run(scripts.EXTEND, keys.extend[seat], args, budget, request)
         else:
-            reply = await self._durably.extend(claim, keys.extend[seat], duration, budget, call)
+            reply = await self._durably.extend(claim, keys.extend[seat], duration, budget, request)
         if reply[0] == b"held":
-            return Extended(int(reply[1]) / 1000, call.sent_at, asked=bool(reply[2]))
+            return Extended(int(reply[1]) / 1000, request.last.sent_at, asked=bool(reply[2]))
         return "taken" if reply[0] == b"taken" else "gone"
 
     async def release(
         self, claim: Claim, grant: Grant, keep: float, budget: Budget, *, restore: bool = False
     ) -> Released:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        call = Call()
+        request = Request()
         args = (
             claim.token.encode(),
             *_parting_of(
                 grant.seat, keep, claim.lease_time, doubtful=grant.doubtful, restore=restore
             ),
         )
-        reply = await self._caller.run(scripts.RELEASE, keys.release, args, budget, call)
-        if reply[0] == b"released" or call.doubtful:
+        reply = await self._caller.run(scripts.RELEASE, keys.release, args, budget, request)
+        if reply[0] == b"released" or request.doubtful:
             return "released"
         return "taken" if reply[0] == b"taken" else "gone"
 
@@ -233,10 +245,10 @@ class RedisStore:
         self, election: str, seat: int, fence: int | None, budget: Budget
     ) -> LeaderInfo | None:
         keys = keys_of(self._prefix, election, seat + 1)
-        call = Call()
+        request = Request()
         args = (b"%d" % seat, b"" if fence is None else b"%d" % fence)
-        reply = await self._caller.run(scripts.FORCE, keys.force[seat], args, budget, call)
-        if reply[0] == b"forced" or (reply[0] == b"kept" and call.doubtful):
+        reply = await self._caller.run(scripts.FORCE, keys.force[seat], args, budget, request)
+        if reply[0] == b"forced" or (reply[0] == b"kept" and request.doubtful):
             return leader_of([*reply[1:], True])
         return None
 
@@ -348,14 +360,14 @@ def _ours(place: Place | None) -> ServerPlace | None:
     raise TypeError(f"a place of another store: {place!r}")
 
 
-def _grant(claim: Claim, reply: Sequence[Any], call: Call, doubts: tuple[str, ...]) -> Grant:
+def _grant(claim: Claim, reply: Sequence[Any], request: Request, doubts: tuple[str, ...]) -> Grant:
     _, seat, fence, since, ttl_ms = reply
-    ttl, sent_at = int(ttl_ms) / 1000, call.sent_at
+    ttl, sent_at = int(ttl_ms) / 1000, request.last.sent_at
     if clock.now() + claim.margin >= valid_until(sent_at, ttl):
         raise redis_errors.TimeoutError(
             f"a seat of {claim.election!r} was granted too late: the server is slow for lease_time"
         )
-    return Grant(int(seat), int(fence), int(since), ttl, sent_at, call.doubtful, doubts)
+    return Grant(int(seat), int(fence), int(since), ttl, sent_at, request.doubtful, doubts)
 
 
 def _check(client: Any) -> None:

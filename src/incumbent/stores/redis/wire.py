@@ -8,14 +8,14 @@ connection.
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from redis import exceptions as redis_errors
 
 from incumbent import clock
 from incumbent.shield import finish, outlast
-from incumbent.stores.redis.connection import KeptConnection, Pool
+from incumbent.stores.redis.connection import KeptConnection, Pool, parser_of
 from incumbent.stores.redis.faults import wrong_server
 from incumbent.stores.redis.slots import Address
 
@@ -46,11 +46,13 @@ class ElsewhereError(redis_errors.ConnectionError):
 
 
 class Request:
-    """One command, sent once: when, and whether its answer is still to come."""
+    """One command, sent once, and what was sent in its place when there was no good answer."""
 
-    __slots__ = ("answer", "asking", "command", "cut", "overdue_at", "sent_at", "unanswered")
+    __slots__ = (
+        "again", "answer", "asking", "command", "cut", "overdue_at", "sent_at", "unanswered",
+    )  # fmt: skip
 
-    def __init__(self, command: bytes, *, asking: bool = False) -> None:
+    def __init__(self, command: bytes = b"", *, asking: bool = False) -> None:
         """`asking`: for a node of a cluster that has not got the slot yet."""
         self.command: bytes = ASKING + command if asking else command
         self.asking: bool = asking
@@ -59,6 +61,7 @@ class Request:
         self.sent_at: float = 0.0
         self.overdue_at: float = 0.0
         self.answer: asyncio.Future[Reply] | None = None
+        self.again: Request | None = None
 
     @property
     def awaited(self) -> bool:
@@ -69,6 +72,37 @@ class Request:
         """Give the answer, or an exception in its place, to who waits for it."""
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(reply)
+
+    def renewed(self, command: bytes = b"", *, asking: bool = False) -> "Request":
+        """Another one, to be sent in its place."""
+        self.again = Request(command, asking=asking)
+        return self.again
+
+    @property
+    def last(self) -> "Request":
+        """The one that was sent last, in its place: if any was answered, this one."""
+        request = self
+        while request.again is not None:
+            request = request.again
+        return request
+
+    @property
+    def sent(self) -> bool:
+        """Whether it may have reached the server, or any that was sent in its place."""
+        return any(request.sent_at for request in self._all())
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether any of them had no answer, so that it may yet arrive."""
+        if self.again is None:  # as nearly always
+            return self.unanswered
+        return any(request.unanswered for request in self._all())
+
+    def _all(self) -> Iterator["Request"]:
+        request: Request | None = self
+        while request is not None:
+            yield request
+            request = request.again
 
 
 class Question(Request):
@@ -83,6 +117,7 @@ class Wire:
     def __init__(self, pool: Pool) -> None:
         self.busy: bool = False
         self.retired: bool = False
+        self._loop = asyncio.get_running_loop()
         self._kept = KeptConnection(pool)
         self._queue: list[Request] = []
         self._batch: list[Request] = []
@@ -134,12 +169,12 @@ class Wire:
     async def _send_alone(self, request: Request, within: float) -> Reply:
         # What `asyncio.timeout` does, by the one alarm: a timer for each would cost as much time
         # as all the rest of this module.
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         if task is None:
             raise RuntimeError("a request needs a running asyncio task")
         cancelling = task.cancelling()
         self.busy, self._alone = True, (request, task)
-        request.overdue_at = task.get_loop().time() + within
+        request.overdue_at = self._loop.time() + within
         self._watch(request.overdue_at)
         if self._near:
             self._stay_awake(request, clock.now() + NEAR)
@@ -163,12 +198,11 @@ class Wire:
     def _stay_awake(self, request: Request, until: float) -> None:
         """Have the loop turn, and not sleep, as long as `request` is under way."""
         if self._alone is not None and self._alone[0] is request and clock.now() < until:
-            asyncio.get_running_loop().call_soon(self._stay_awake, request, until)
+            self._loop.call_soon(self._stay_awake, request, until)
 
     def _enqueue(self, request: Request, within: float) -> "asyncio.Future[Reply]":
-        loop = asyncio.get_running_loop()
-        request.overdue_at = loop.time() + within
-        request.answer = loop.create_future()
+        request.overdue_at = self._loop.time() + within
+        request.answer = self._loop.create_future()
         self._queue.append(request)
         self._watch(request.overdue_at)
         if not self.busy:
@@ -177,7 +211,7 @@ class Wire:
 
     def _start_sender(self) -> None:
         self.busy = True
-        sender = asyncio.get_running_loop().create_task(self._send_queue(), name="incumbent wire")
+        sender = self._loop.create_task(self._send_queue(), name="incumbent wire")
         if not sender.done():  # an eager task may be
             self._sender = sender
             sender.add_done_callback(self._clear)
@@ -249,18 +283,24 @@ class Wire:
             for request in requests:
                 request.unanswered, request.sent_at = False, 0.0
             raise redis_errors.ConnectionError("the connection was lost unused") from error
+        read, answer = parser_of(connection).read_response, self._answer
         reply: Reply = None
         astray = False
-        for request in requests:
-            try:
+        try:
+            for request in requests:
                 if request.asking:
-                    await connection.read_response(disable_decoding=True)
-                reply = await connection.read_response(disable_decoding=True)
-            except redis_errors.ResponseError as error:
-                reply = error
-                astray = astray or wrong_server(error)
-            request.unanswered = False
-            self._answer(request, reply)
+                    await read(disable_decoding=True)
+                reply = await read(disable_decoding=True)
+                request.unanswered = False
+                answer(request, reply)
+                if isinstance(reply, redis_errors.ResponseError):
+                    astray = astray or wrong_server(reply)
+        except BaseException as error:
+            # What was read in part must not be taken for the next one's answer.
+            await self._kept.cut()
+            if isinstance(error, OSError):
+                raise redis_errors.ConnectionError(f"the connection was lost: {error}") from error
+            raise
         if astray:
             await self._kept.cut()
         return reply
@@ -274,11 +314,11 @@ class Wire:
             if self._alarm is not None:
                 self._alarm.cancel()
             self._alarm_at = overdue_at
-            self._alarm = asyncio.get_running_loop().call_at(overdue_at, self._look)
+            self._alarm = self._loop.call_at(overdue_at, self._look)
 
     def _look(self) -> None:
         self._alarm = None
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         if self._alone is not None:
             request, task = self._alone
             if request.overdue_at <= now:

@@ -62,6 +62,9 @@ class Phase(enum.IntEnum):
     CLOSED = enum.auto()
 
 
+_ALIVE: Final = (Phase.HELD, Phase.STOPPING)
+
+
 class Input(enum.IntEnum):
     """What can happen to a lease."""
 
@@ -189,7 +192,7 @@ class LeaseMachine:
 
     def held(self, now: float) -> bool:
         """Whether the lease may be relied on at `now`."""
-        return self.phase in (Phase.HELD, Phase.STOPPING) and now < self.deadline
+        return self.phase in _ALIVE and now < self.deadline
 
     def remaining(self, now: float) -> float:
         """Seconds for which the lease may still be relied on; 0 when not held."""
@@ -198,7 +201,7 @@ class LeaseMachine:
     def confirmed(self, sent_at: float, ttl: float) -> None:
         """The server said "yours, for `ttl` seconds" to a request sent at `sent_at`."""
         self._step(Input.CONFIRMED)
-        if self.phase in (Phase.HELD, Phase.STOPPING):
+        if self.phase in _ALIVE:
             self._confirm(sent_at, ttl)
 
     def refused(self) -> bool:
@@ -241,7 +244,7 @@ class LeaseMachine:
         return decision
 
     def _decide(self, now: float) -> Decision:
-        if self.phase in (Phase.LOST, Phase.CLOSED):
+        if self.phase not in _ALIVE:
             return Wait(math.inf)
         if now >= self._stop_at:
             self._step(Input.RAN_OUT)
@@ -261,9 +264,12 @@ class LeaseMachine:
         return self.deadline - (self._options.stop_grace if self.phase is Phase.HELD else 0.0)
 
     def _wake_at(self, now: float = -math.inf) -> float:
-        renew_at = self._renew_at if self._renewing(now) else math.inf
-        max_hold_at = self._max_hold_at if self.phase is Phase.HELD else math.inf
-        return min(renew_at, self._stop_at, max_hold_at)
+        wake_at = self._stop_at
+        if self._renew_at < wake_at and self._renewing(now):
+            wake_at = self._renew_at
+        if self._max_hold_at < wake_at and self.phase is Phase.HELD:
+            wake_at = self._max_hold_at
+        return wake_at
 
     def _renewing(self, now: float) -> bool:
         return self._options.auto_extend and now < self._renew_until

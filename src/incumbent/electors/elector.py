@@ -98,7 +98,7 @@ class Elector:
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
         candidacy, run = self._stand(name), _bind(action, *args, **kwargs)
-        return running.unwrap(candidacy.name, await running.attempt(candidacy, run))
+        return running.value(candidacy.name, await running.run(candidacy, run))
 
     async def attempt(
         self, name: str, action: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -115,7 +115,8 @@ class Elector:
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
-        return await running.attempt(self._stand(name), _bind(action, *args, **kwargs))
+        candidacy, run = self._stand(name), _bind(action, *args, **kwargs)
+        return running.outcome(await running.run(candidacy, run))
 
     def lead(self, name: str) -> AbstractAsyncContextManager[Lease, None]:
         """``async with elector.lead(name) as lease:`` holds the lease for the block.

@@ -15,7 +15,7 @@ from incumbent.engine.polls import Polls, Voter
 from incumbent.engine.reappraisal import Deference, Reappraisal
 from incumbent.engine.term import Term
 from incumbent.options import LeaderOptions
-from incumbent.results import Skipped
+from incumbent.results import LossReason, Skipped
 from incumbent.shield import outlast
 from incumbent.stores.base import Budget
 from incumbent.stores.registry import Deed
@@ -148,8 +148,8 @@ class BestFirst:
     async def close(
         self,
         deed: Deed | None,
-        closing: Callable[[], Awaitable[None]],
-    ) -> None:
+        closing: Callable[[], Awaitable[LossReason | None]],
+    ) -> LossReason | None:
         """Note the result ahead of the release, so that who is called by that sees it."""
         if self._reappraisal is not None:
             self._reappraisal.cancel()
@@ -159,9 +159,10 @@ class BestFirst:
                 await asyncio.sleep(0)  # in which it is sent
         finally:
             try:
-                await closing()
+                loss = await closing()
             finally:
                 await outlast(*self._tasks)
+        return loss
 
     async def _record(self, deed: Deed) -> None:
         each = self._options.renewal_budget

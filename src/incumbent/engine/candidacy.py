@@ -14,7 +14,6 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from incumbent import clock, events
 from incumbent.backoff import pause_after
 from incumbent.engine import handle
-from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
 from incumbent.options import LeaderOptions
@@ -27,12 +26,13 @@ LONGEST_PAUSE: Final = 5.0
 """Seconds between attempts that fail: the first, and the most after doubling."""
 
 
-class Verdict(NamedTuple):
-    """How a term ended for its action."""
+class Leaving(NamedTuple):
+    """A term that its action has left."""
 
-    loss: LossReason | None
     stopped: bool
     """Whether the `CancelledError` that left the action was ours, and nobody else's."""
+    ended: Awaitable[LossReason | None]
+    """Ends the term when it is awaited, as it must be, and tells why it was lost, if it was."""
 
 
 Result: TypeAlias = Literal["succeeded", "failed"]
@@ -56,8 +56,13 @@ class Gate(Protocol):
         """The candidacy has the seat."""
         ...
 
-    async def close(self, deed: Result | None, closing: Callable[[], Awaitable[None]]) -> None:
-        """The action has ended, with a result or without: see to it, and to ``closing()``."""
+    async def close(
+        self, deed: Result | None, closing: Callable[[], Awaitable[LossReason | None]]
+    ) -> LossReason | None:
+        """The action has ended, with a result or without: see to it, and to ``closing()``.
+
+        Returns what that returns.
+        """
         ...
 
 
@@ -67,7 +72,6 @@ class Candidacy:
     __slots__ = (
         "_after",
         "_gate",
-        "_lease",
         "_office",
         "_place",
         "_term",
@@ -103,7 +107,6 @@ class Candidacy:
         self._gate = gate
         self._office = office
         self._term: Term | None = None
-        self._lease: Lease | None = None
         self._place: Place | None = None
 
     @property
@@ -116,14 +119,14 @@ class Candidacy:
         """Whether there is a term to leave."""
         return self._term is not None
 
-    def enter(self) -> Coroutine[Any, Any, Lease | Skipped]:
+    def enter(self) -> Coroutine[Any, Any, Term | Skipped]:
         """Stand for the seat, for `wait_time` at most."""
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
         wait = self.options.wait_time
         return self._stand(math.inf if wait is None else clock.now() + wait)
 
-    async def _stand(self, give_up_at: float) -> Lease | Skipped:
+    async def _stand(self, give_up_at: float) -> Term | Skipped:
         """Try once, then stand in line: ask when called, and once more when the time is up."""
         store, budget = self._office.store, Budget.of_two(self.options.request_timeout)
         claim, failures = self._claim(), 0
@@ -203,24 +206,22 @@ class Candidacy:
         each = self.options.request_timeout
         return Budget(min(each, max(0.0, give_up_at - clock.now())), each)
 
-    async def leave(self, error: BaseException | None) -> Verdict:
-        """The action has ended, with `error` or without: end the term."""
-        term, lease = self._term, self._lease
-        self._term = self._lease = None
-        if term is None or lease is None:
+    def leave(self, error: BaseException | None) -> Leaving:
+        """The action has ended, with `error` or without: the term is to end."""
+        term, self._term = self._term, None
+        if term is None:
             raise RuntimeError("not elected, so there is nothing to leave")
         stopped = term.disarm() and isinstance(error, asyncio.CancelledError)
-        handle.drop(lease)
+        handle.drop(term)
         if isinstance(error, Exception):
             self._office.tell(events.ActionRaised, term, error=error)
         once_per = self.options.once_per
         failed = error is not None or term.loss_reason is not None
         restore = failed and once_per is not None and once_per.retry_failed
         if self._gate is None:
-            await term.close(restore=restore)
-        else:
-            await self._gate.close(_deed(term, error), partial(term.close, restore=restore))
-        return Verdict(term.loss_reason, stopped)
+            return Leaving(stopped, term.close(restore=restore))
+        closing = partial(term.close, restore=restore)
+        return Leaving(stopped, self._gate.close(_deed(term, error), closing))
 
     def _claim(self) -> Claim:
         options = self.options
@@ -236,16 +237,15 @@ class Candidacy:
             options.durability,
         )
 
-    def _take(self, claim: Claim, grant: Grant) -> Lease:
+    def _take(self, claim: Claim, grant: Grant) -> Term:
         self._place = None
-        self._term = Term(self._office, self.options, self.name, claim, grant)
+        term = self._term = Term(self._office, self.options, self.name, claim, grant)
         if self._gate is not None:
-            self._gate.elected(self._term)
+            self._gate.elected(term)
         if grant.doubts:
             self._office.tell(events.DurabilityWeakened, self, findings=grant.doubts)
-        self._lease = Lease(self._term)
-        handle.push(self._lease)
-        return self._lease
+        handle.push(term)
+        return term
 
     def _skip(self, answer: Busy | Ran | Skipped) -> Skipped:
         self._place = None  # the server has taken it out of the line

@@ -15,8 +15,9 @@ class Guard:
 
     __slots__ = ("_armed", "_baseline", "_handle", "_sent", "_task")
 
-    def __init__(self) -> None:
-        task = asyncio.current_task()
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """`loop` is the running one: who knows it saves the time to look for it."""
+        task = asyncio.current_task(loop)
         if task is None:
             raise RuntimeError("an election needs a running asyncio task")
         self._task: asyncio.Task[Any] = task

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from incumbent.stores.redis import Client
     from incumbent.stores.redis.transaction import Transaction
 
-_leases: Final[ContextVar[tuple["Lease", ...]]] = ContextVar("incumbent_leases", default=())
+_terms: Final[ContextVar[tuple[Term, ...]]] = ContextVar("incumbent_terms", default=())
 
 
 class Lease:
@@ -173,23 +173,24 @@ class Lease:
 def current_lease(name: str | None = None) -> Lease | None:
     """The innermost lease under which this code runs (of election `name`, if given), or None.
 
-    A lease that was lost is still found, and says so, until its action has ended.
+    A lease that was lost is still found, and says so, until its action has ended. What is returned
+    is equal to what `lead` gave, though not the same object.
     """
-    for lease in reversed(_leases.get()):
-        if name is None or lease.name == name:
-            return lease
+    for term in reversed(_terms.get()):
+        if name is None or term.name == name:
+            return Lease(term)
     return None
 
 
-def push(lease: Lease) -> None:
-    """Make `lease` the innermost of the current context."""
-    _leases.set((*_leases.get(), lease))
+def push(term: Term) -> None:
+    """Make `term` the innermost of the current context."""
+    _terms.set((*_terms.get(), term))
 
 
-def drop(lease: Lease) -> None:
-    """Take `lease` out of the current context, wherever it stands."""
-    leases = _leases.get()
-    if leases and leases[-1] is lease:  # as nearly always
-        _leases.set(leases[:-1])
+def drop(term: Term) -> None:
+    """Take `term` out of the current context, wherever it stands."""
+    terms = _terms.get()
+    if terms and terms[-1] is term:  # as nearly always
+        _terms.set(terms[:-1])
     else:
-        _leases.set(tuple(other for other in leases if other is not lease))
+        _terms.set(tuple(other for other in terms if other is not term))

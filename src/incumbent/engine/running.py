@@ -9,14 +9,22 @@ import inspect
 import random
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from incumbent import clock
 from incumbent.backoff import pause_after
 from incumbent.engine.candidacy import Candidacy
 from incumbent.engine.handle import Lease
 from incumbent.errors import LeadershipLostError, NotElectedError
-from incumbent.results import ActionFailed, Elected, LeadershipLost, Outcome, Skipped
+from incumbent.results import (
+    ActionFailed,
+    Elected,
+    LeadershipLost,
+    LossReason,
+    Outcome,
+    Skipped,
+)
+from incumbent.stores.base import Grant
 
 T = TypeVar("T")
 
@@ -24,11 +32,23 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 30.0
 
 
-async def attempt(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> Outcome[T]:
+class Ended(NamedTuple, Generic[T]):
+    """How a term ended for the action that it was for."""
+
+    leader_id: str
+    grant: Grant
+    loss: LossReason | None
+    value: T | None
+    """What the action returned, if it did."""
+    error: Exception | None
+    """What it raised otherwise, unless it was stopped."""
+
+
+async def run(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> Skipped | Ended[T]:
     """Run `action` if elected and tell how it went; see `Elector.attempt`."""
-    lease = await candidacy.enter()
-    if isinstance(lease, Skipped):
-        return lease
+    term = await candidacy.enter()
+    if isinstance(term, Skipped):
+        return term
     error: BaseException | None = None
     value: T | None = None
     try:
@@ -36,17 +56,12 @@ async def attempt(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> O
     except BaseException as raised:  # noqa: BLE001 - told apart below, when the term is over
         error = raised
     try:
-        loss, stopped = await candidacy.leave(error)
+        stopped, ended = candidacy.leave(error)
+        loss = await ended
         if error is not None and not isinstance(error, Exception) and not stopped:
             raise error
         failure = error if isinstance(error, Exception) else None
-        if loss is not None:
-            return LeadershipLost(loss, value=value, error=failure)
-        if failure is not None:
-            return ActionFailed(failure)
-        return Elected(
-            cast(T, value), leader_id=lease.leader_id, seat=lease.seat, fence=lease.fence
-        )
+        return Ended(candidacy.leader_id, term.grant, loss, value, failure)
     finally:
         error = None  # or the frame and its traceback would keep each other alive
 
@@ -57,19 +72,31 @@ def _awaitable(result: Awaitable[T]) -> Awaitable[T]:
     return result
 
 
-def unwrap(election: str, outcome: Outcome[T]) -> T | None:
-    """The value of an outcome, None when not elected; raises what went wrong."""
-    if isinstance(outcome, Elected):
-        return outcome.value
-    if isinstance(outcome, Skipped):
+def outcome(ended: Skipped | Ended[T]) -> Outcome[T]:
+    """What `Elector.attempt` gives."""
+    if isinstance(ended, Skipped):
+        return ended
+    leader_id, grant, loss, value, error = ended
+    if loss is not None:
+        return LeadershipLost(loss, value=value, error=error)
+    if error is not None:
+        return ActionFailed(error)
+    return Elected(cast(T, value), leader_id=leader_id, seat=grant.seat, fence=grant.fence)
+
+
+def value(election: str, ended: Skipped | Ended[T]) -> T | None:
+    """What `Elector.run_if_leader` gives; raises what went wrong."""
+    if isinstance(ended, Skipped):
         return None
-    if isinstance(outcome, ActionFailed):
-        raise outcome.error
-    lost = LeadershipLostError(election, outcome.reason)
-    if outcome.error is None:
-        raise lost
-    outcome.error.add_note(str(lost))
-    raise outcome.error
+    _, _, loss, value, error = ended
+    if loss is not None:
+        lost = LeadershipLostError(election, loss)
+        if error is None:
+            raise lost
+        error.add_note(str(lost))
+    if error is not None:
+        raise error
+    return value
 
 
 class _Block:
@@ -99,7 +126,7 @@ class Leading(_Block):
         entry = await self._candidacy.enter()
         if isinstance(entry, Skipped):
             raise NotElectedError(self._candidacy.name, entry.holder, entry.reason)
-        return entry
+        return Lease(entry)
 
 
 class TryLeading(_Block):
@@ -109,11 +136,12 @@ class TryLeading(_Block):
 
     async def __aenter__(self) -> Lease | None:
         entry = await self._candidacy.enter()
-        return None if isinstance(entry, Skipped) else entry
+        return None if isinstance(entry, Skipped) else Lease(entry)
 
 
 async def _leave_block(candidacy: Candidacy, error: BaseException | None) -> None:
-    loss, stopped = await candidacy.leave(error)
+    stopped, ended = candidacy.leave(error)
+    loss = await ended
     if loss is None:
         return
     lost = LeadershipLostError(candidacy.name, loss)
@@ -145,13 +173,13 @@ async def campaign(
 
     quick_ends = 0
     while True:
-        outcome = await attempt(stand(), timed)
-        if isinstance(outcome, Elected) and not restart:
-            return outcome.value
-        if isinstance(outcome, ActionFailed) and not restart:
-            raise outcome.error
+        told = outcome(await run(stand(), timed))
+        if isinstance(told, Elected) and not restart:
+            return told.value
+        if isinstance(told, ActionFailed) and not restart:
+            raise told.error
         quick_ends = 1 if clock.now() - began > steady_after else quick_ends + 1
         # Who lost leaves the seat to the others for a moment, and no longer.
-        longest = FIRST_PAUSE if isinstance(outcome, LeadershipLost) else LONGEST_PAUSE
+        longest = FIRST_PAUSE if isinstance(told, LeadershipLost) else LONGEST_PAUSE
         pause = pause_after(quick_ends, first=FIRST_PAUSE, longest=longest, jitter=random.random())
         await asyncio.sleep(pause)

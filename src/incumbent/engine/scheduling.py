@@ -13,7 +13,7 @@ from typing import Final, NoReturn, Protocol
 from incumbent import events
 from incumbent.engine.candidacy import Candidacy
 from incumbent.engine.office import Office
-from incumbent.engine.running import attempt
+from incumbent.engine.running import run
 from incumbent.engine.term import Term
 from incumbent.periods import OncePer, Period
 from incumbent.stores.base import Store
@@ -50,7 +50,7 @@ async def schedule(
             continue
         candidacy = stand(wait_time=_seconds_left(period, store), after=answered)
         try:
-            await attempt(candidacy, action)
+            await run(candidacy, action)
         except Exception as error:
             if not store.passing(error):
                 raise

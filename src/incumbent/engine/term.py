@@ -7,6 +7,7 @@ the hooks. No task group and no scope is ever held across the user's block.
 import asyncio
 import math
 import random
+from collections.abc import Awaitable
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
@@ -18,7 +19,16 @@ from incumbent.lease import LeaseMachine, Phase, Renew, Stop, Wait
 from incumbent.options import LeaderOptions
 from incumbent.results import LossReason
 from incumbent.shield import finish, outlast, stop
-from incumbent.stores.base import Budget, Claim, Extended, Grant, NotYours, Tenure, Transacting
+from incumbent.stores.base import (
+    Budget,
+    Claim,
+    Extended,
+    Grant,
+    NotYours,
+    Released,
+    Tenure,
+    Transacting,
+)
 
 
 class Term:
@@ -56,9 +66,9 @@ class Term:
         self.context: Context = copy_context()
         self.due: float = math.inf
         self._office = office
-        self._alarms = office.alarms
+        self._alarms = alarms = office.alarms
         self._options = options
-        self._guard = Guard()
+        self._guard = Guard(alarms.loop)
         self._machine = LeaseMachine(
             options, sent_at=grant.sent_at, ttl=grant.ttl, early=random.random()
         )
@@ -72,7 +82,7 @@ class Term:
         self._ending: events.Ending = "lost"
         office.open(self)
         office.tell(events.TermStarted, self)
-        self._alarms.set(self, self._machine.expected)  # nothing can be due yet
+        alarms.set(self, self._machine.expected)  # nothing can be due yet
 
     @property
     def held(self) -> bool:
@@ -166,19 +176,19 @@ class Term:
         """The action has ended. Returns whether a `CancelledError` that left it was ours alone."""
         return self._guard.disarm()
 
-    async def close(self, *, restore: bool = False) -> None:
+    async def close(self, *, restore: bool = False) -> LossReason | None:
         """End the term: renew no more, and give the seat back if it may still be ours.
 
         With `restore`, what was done in it does not count for its period.
 
-        Idempotent. Never raises for what the store says; a cancellation is handed on when all is
-        done.
+        Idempotent. Returns why the term was lost, if it was. Never raises for what the store says;
+        a cancellation is handed on when all is done.
         """
         if process.pid != self._pid:
-            return
+            return self.loss_reason
         if self._closed:
             await self._see_it_end()  # somebody else is at it, or has done it
-            return
+            return self.loss_reason
         self._guard.disarm()
         now = clock.now()
         if not self._machine.held(now) and self.loss_reason is None:
@@ -194,20 +204,21 @@ class Term:
         try:
             # A doubtful grant is given up also when it is lost: a late copy must find that out.
             if self._may_be_ours or self.grant.doubtful:
-                try:
-                    await self._release(budget, restore=restore)
-                except asyncio.CancelledError:
-                    # What was cut in mid-air is sent again, to its end: a release may be repeated.
-                    left = max(now + budget.total - clock.now(), self._options.renewal_budget)
-                    again = Budget(left, budget.each)
-                    await finish(partial(self._release, again, restore=restore, repeated=True))
-                    raise
+                self._released(await self._release(budget, restore=restore))
+        except asyncio.CancelledError:
+            # What was cut in mid-air is sent again, to its end: a release may be repeated.
+            left = max(now + budget.total - clock.now(), self._options.renewal_budget)
+            await finish(partial(self._release_again, Budget(left, budget.each), restore=restore))
+            raise
+        except Exception as error:  # noqa: BLE001 - no failed release replaces the outcome
+            self._not_released(error)
         finally:
             try:
                 if attempts:
                     await stop(*attempts)
             finally:
                 self._end()
+        return self.loss_reason
 
     async def _see_it_end(self) -> None:
         if self in self._office.terms:
@@ -223,23 +234,27 @@ class Term:
         left = max(self._options.renewal_budget, self._machine.deadline - now)
         return Budget(min(budget.total, left), budget.each)
 
-    async def _release(
-        self, budget: Budget, *, restore: bool = False, repeated: bool = False
-    ) -> None:
+    def _release(self, budget: Budget, *, restore: bool) -> Awaitable[Released]:
         keep = max(0.0, self._options.min_hold_time - (clock.now() - self.grant.sent_at))
+        return self._office.store.release(self.claim, self.grant, keep, budget, restore=restore)
+
+    async def _release_again(self, budget: Budget, *, restore: bool) -> None:
         try:
-            answer = await self._office.store.release(
-                self.claim, self.grant, keep, budget, restore=restore
-            )
+            await self._release(budget, restore=restore)
         except Exception as error:  # noqa: BLE001 - no failed release replaces the outcome
-            self._ending = "unknown"
-            self._office.tell(events.ReleaseFailed, self, error=error)
-            return
-        if repeated:
-            answer = "released"  # the first may have done it, so that "not yours" tells nothing
+            self._not_released(error)
+        else:
+            # The first may have done it, so that "not yours" tells nothing.
+            self._released("released")
+
+    def _released(self, answer: Released) -> None:
         self._ending = "lost" if answer == "taken" else answer
         if answer == "taken" and self.loss_reason is None:
             self._note_loss("taken")
+
+    def _not_released(self, error: Exception) -> None:
+        self._ending = "unknown"
+        self._office.tell(events.ReleaseFailed, self, error=error)
 
     def _end(self) -> None:
         self._office.close(self)

@@ -234,7 +234,7 @@ async def test_p2_the_reason_tells_what_happened(
     reasons: list[LossReason | None] = []
     work = Work()
     leading = asyncio.create_task(
-        elector.using(auto_extend=False, lease_time=0.5).attempt("one", work)
+        elector.using(auto_extend=False, lease_time=2.0).attempt("one", work)
     )
     await work.began.wait()
     await work.lease.lost.wait()

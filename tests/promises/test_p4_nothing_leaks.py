@@ -6,13 +6,16 @@ fault kit. What `tests/cancellation` shows at every await is not repeated here.
 
 import asyncio
 import contextlib
+import gc
 import time
+import weakref
+from collections.abc import Awaitable, Callable
 
 import pytest
 import redis.asyncio
 from redis.exceptions import RedisError
 
-from incumbent import Elected, LeaderElector, Skipped
+from incumbent import Elected, LeaderElector, LeadershipLostError, Skipped, current_lease
 from incumbent.events import TermRenewed
 from incumbent.stores.redis import scripts
 from kit.fixtures import MakeClient, MakeProxy, StartServer
@@ -273,3 +276,60 @@ async def test_p4_a_frozen_server_keeps_nothing_that_lasts(
         assert isinstance(await elector.using(wait_time=5).attempt("one", nothing), Elected)
     assert work.runs == 0
     assert all_keys(server) <= {fence_key("one"), gone_key("one")}
+
+
+class Load:
+    """Something large that an action works with."""
+
+
+Ending = Callable[[], Awaitable[object]]
+
+
+async def loses() -> str:
+    """Lose the lease, and obey."""
+    lease = current_lease()
+    assert lease is not None
+    await lease.step_down()
+    return "never"
+
+
+async def fails() -> str:
+    """Raise."""
+    raise ValueError("no good")
+
+
+async def loses_and_fails() -> str:
+    """Lose the lease, and raise in the clean-up."""
+    try:
+        return await loses()
+    finally:
+        raise ValueError("no good")
+
+
+@pytest.mark.parametrize("ending", [nothing, fails, loses, loses_and_fails])
+@pytest.mark.parametrize("entry", ["run_if_leader", "attempt", "lead"])
+async def test_p4_what_an_action_had_goes_with_its_outcome(
+    client: redis.asyncio.Redis, entry: str, ending: Ending
+) -> None:
+    """An error is not kept alive by what it went through: without the garbage collector."""
+    elector = LeaderElector(client, quick(), hooks=())  # what is logged here is kept by pytest
+    loads: list[weakref.ref[Load]] = []
+
+    async def act() -> object:
+        load = Load()
+        loads.append(weakref.ref(load))
+        return await ending()
+
+    async def block() -> object:
+        async with elector.lead("one"):
+            return await act()
+
+    gc.disable()
+    try:
+        with contextlib.suppress(ValueError, LeadershipLostError):
+            await (block() if entry == "lead" else getattr(elector, entry)("one", act))
+        await asyncio.sleep(0)  # in which a timer's call that was cancelled is let go of
+        assert [load() for load in loads] == [None]
+    finally:
+        gc.enable()
+        await elector.aclose()

@@ -60,10 +60,15 @@ async def run(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> Skipp
         loss = await ended
         if error is not None and not isinstance(error, Exception) and not stopped:
             raise error
-        failure = error if isinstance(error, Exception) else None
-        return Ended(candidacy.leader_id, term.grant, loss, value, failure)
+        return Ended(
+            candidacy.leader_id,
+            term.grant,
+            loss,
+            value,
+            error if isinstance(error, Exception) else None,
+        )
     finally:
-        error = None  # or the frame and its traceback would keep each other alive
+        del error  # or this frame and its traceback would keep each other alive
 
 
 def _awaitable(result: Awaitable[T]) -> Awaitable[T]:
@@ -88,15 +93,22 @@ def value(election: str, ended: Skipped | Ended[T]) -> T | None:
     """What `Elector.run_if_leader` gives; raises what went wrong."""
     if isinstance(ended, Skipped):
         return None
-    _, _, loss, value, error = ended
-    if loss is not None:
-        lost = LeadershipLostError(election, loss)
-        if error is None:
-            raise lost
-        error.add_note(str(lost))
-    if error is not None:
+    error = ended.error if ended.loss is None else _told(election, ended.loss, ended.error)
+    if error is None:
+        return ended.value
+    try:
         raise error
-    return value
+    finally:
+        del ended, error  # as above
+
+
+def _told(election: str, loss: LossReason, error: Exception | None) -> Exception:
+    """The action's own error, with a note on the loss, or else the loss."""
+    lost = LeadershipLostError(election, loss)
+    if error is None:
+        return lost
+    error.add_note(str(lost))
+    return error
 
 
 class _Block:
@@ -144,13 +156,10 @@ async def _leave_block(candidacy: Candidacy, error: BaseException | None) -> Non
     loss = await ended
     if loss is None:
         return
-    lost = LeadershipLostError(candidacy.name, loss)
-    if stopped:
-        raise lost from error
     if isinstance(error, Exception):
-        error.add_note(str(lost))
-    elif error is None and candidacy.options.on_loss == "cancel":
-        raise lost
+        _told(candidacy.name, loss, error)
+    elif stopped or (error is None and candidacy.options.on_loss == "cancel"):
+        raise _told(candidacy.name, loss, None) from error
 
 
 async def campaign(

@@ -50,7 +50,10 @@ class Parser(Protocol):
     """What reads answers for a connection of redis-py's."""
 
     async def read_response(self, disable_decoding: bool = ...) -> Any:  # noqa: FBT001 - redis-py's
-        """The next answer; an error that the server says is one as well, and not raised."""
+        """The next answer; an error that the server says is one as well, and not raised.
+
+        Except for what redis-py takes for a broken connection: LOADING, NOAUTH, too many clients.
+        """
         ...
 
 
@@ -140,8 +143,10 @@ class KeptConnection:
 def parser_of(connection: AbstractConnection) -> Parser:
     """What reads the answers of `connection`.
 
-    Its own `read_response` takes twice the time for each. Beyond this it cuts the connection when
-    an answer could not be read to its end: whoever uses this has to do so, too.
+    Its own `read_response` takes twice the time for each. Whoever reads by this must cut the
+    connection, as that does, when an answer could not be read to its end. On a connection of
+    Sentinels' that does so at READONLY as well, which it takes for a lost connection; to us it is
+    an answer like any other of the wrong server's.
     """
     parser: Parser = cast(Any, connection)._parser  # noqa: SLF001 - it has no public name
     return parser

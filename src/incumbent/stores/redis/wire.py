@@ -46,7 +46,7 @@ class ElsewhereError(redis_errors.ConnectionError):
 
 
 class Request:
-    """One command, sent once, and what was sent in its place when there was no good answer."""
+    """One command, sent once, and what was sent in its place when there was no answer to go by."""
 
     __slots__ = (
         "again", "answer", "asking", "command", "cut", "overdue_at", "sent_at", "unanswered",
@@ -80,7 +80,7 @@ class Request:
 
     @property
     def last(self) -> "Request":
-        """The one that was sent last, in its place: if any was answered, this one."""
+        """The newest: the one that was answered, if the answer was one to go by."""
         request = self
         while request.again is not None:
             request = request.again
@@ -211,7 +211,8 @@ class Wire:
 
     def _start_sender(self) -> None:
         self.busy = True
-        sender = self._loop.create_task(self._send_queue(), name="incumbent wire")
+        # The running loop, for ours may be closed: then there must be no coroutine yet.
+        sender = asyncio.get_running_loop().create_task(self._send_queue(), name="incumbent wire")
         if not sender.done():  # an eager task may be
             self._sender = sender
             sender.add_done_callback(self._clear)

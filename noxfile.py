@@ -27,7 +27,7 @@ WIRE = ["tests/contract", "tests/promises"]
 """What shows how we get on with a server, a client, an event loop."""
 REDIS_PY = ["5.2", "6.4", "7.4", "8.1"]
 NOT_BETWEEN = ["blocking/*", "fencing/*", "field/*", "strategic/*"]
-SIDE_BY_SIDE = ["-n", "8", "--dist", "worksteal"]
+SIDE_BY_SIDE = ["-n", "5", "--dist", "worksteal"]
 """The tests wait more than they compute, hence more workers than cores."""
 
 nox.needs_version = ">=2025.10.14"

@@ -1,6 +1,7 @@
 """The public `Lease`: what it says, how it is extended and given back, and where it is found."""
 
 import asyncio
+import contextvars
 
 import pytest
 
@@ -225,6 +226,32 @@ async def test_a_child_that_outlives_its_block_finds_a_lease_that_says_so(
         await asyncio.sleep(0)
     go.set()
     assert await task is False
+
+
+async def test_blocks_that_are_left_out_of_order(elector: LeaderElector) -> None:
+    """Each takes just itself out, whichever is left first."""
+    one, two = elector.lead("one"), elector.lead("two")
+    await one.__aenter__()
+    inner = await two.__aenter__()
+    await one.__aexit__(None, None, None)
+    assert current_lease("one") is None
+    assert current_lease() == inner
+    await two.__aexit__(None, None, None)
+    assert current_lease() is None
+
+
+async def test_a_block_that_is_left_in_another_context(elector: LeaderElector) -> None:
+    """As the two halves of a fixture may be: what it was entered in keeps a lease that says so."""
+    block = elector.lead("one")
+    entering = contextvars.copy_context()
+    await asyncio.create_task(block.__aenter__(), context=entering)
+    leaving = entering.copy()
+    await asyncio.create_task(block.__aexit__(None, None, None), context=leaving)
+    assert leaving.run(current_lease) is None
+    left = entering.run(current_lease)
+    assert left is not None
+    assert not left.held
+    assert current_lease() is None
 
 
 async def test_concurrent_terms_do_not_see_each_other(elector: LeaderElector) -> None:

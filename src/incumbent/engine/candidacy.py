@@ -72,6 +72,7 @@ class Candidacy:
     __slots__ = (
         "_after",
         "_gate",
+        "_mark",
         "_office",
         "_place",
         "_term",
@@ -107,6 +108,7 @@ class Candidacy:
         self._gate = gate
         self._office = office
         self._term: Term | None = None
+        self._mark: handle.Mark | None = None
         self._place: Place | None = None
 
     @property
@@ -208,11 +210,12 @@ class Candidacy:
 
     def leave(self, error: BaseException | None) -> Leaving:
         """The action has ended, with `error` or without: the term is to end."""
-        term, self._term = self._term, None
-        if term is None:
+        term, mark = self._term, self._mark
+        self._term = self._mark = None
+        if term is None or mark is None:
             raise RuntimeError("not elected, so there is nothing to leave")
         stopped = term.disarm() and isinstance(error, asyncio.CancelledError)
-        handle.drop(term)
+        handle.drop(term, mark)
         if isinstance(error, Exception):
             self._office.tell(events.ActionRaised, term, error=error)
         once_per = self.options.once_per
@@ -244,7 +247,7 @@ class Candidacy:
             self._gate.elected(term)
         if grant.doubts:
             self._office.tell(events.DurabilityWeakened, self, findings=grant.doubts)
-        handle.push(term)
+        self._mark = handle.push(term)
         return term
 
     def _skip(self, answer: Busy | Ran | Skipped) -> Skipped:

@@ -4,9 +4,9 @@ Shows a term and lets it be extended and released; decides nothing.
 """
 
 import asyncio
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from incumbent.durations import Duration, seconds
 from incumbent.engine.term import Term
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from incumbent.stores.redis.transaction import Transaction
 
 _terms: Final[ContextVar[tuple[Term, ...]]] = ContextVar("incumbent_terms", default=())
+Mark: TypeAlias = Token[tuple[Term, ...]]
 
 
 class Lease:
@@ -182,15 +183,22 @@ def current_lease(name: str | None = None) -> Lease | None:
     return None
 
 
-def push(term: Term) -> None:
-    """Make `term` the innermost of the current context."""
-    _terms.set((*_terms.get(), term))
+def push(term: Term) -> Mark:
+    """Make `term` the innermost of the current context; what is returned helps to `drop` it."""
+    return _terms.set((*_terms.get(), term))
 
 
-def drop(term: Term) -> None:
+def drop(term: Term, mark: Mark) -> None:
     """Take `term` out of the current context, wherever it stands."""
     terms = _terms.get()
     if terms and terms[-1] is term:  # as nearly always
-        _terms.set(terms[:-1])
+        rest = terms[:-1]
     else:
-        _terms.set(tuple(other for other in terms if other is not term))
+        rest = tuple(other for other in terms if other is not term)
+    try:
+        if rest or mark.old_value is not Token.MISSING:
+            _terms.set(rest)
+        else:
+            _terms.reset(mark)  # a context that knows nothing of us has less to keep
+    except ValueError:  # it is another one than that in which the term began
+        _terms.set(rest)

@@ -29,11 +29,19 @@ STANDS = event("standing", "c", at_period(FIRST, -5))
 RUNS = [run("a", FIRST), run("b", FIRST + 1), run("a", FIRST + 2), run("a", FIRST + 3)]
 
 
-def judge(*records: Record, settle: float = 0.0) -> TickReport:
+def judge(*records: Record, settle: float = 0.0, lease_time: float = 0.0) -> TickReport:
     """Check these, by time."""
     history = sorted(records, key=lambda record: record.at)
     until = at_period(FIRST + 9)
-    return check_ticks(history, "tick", every=EVERY, ahead=AHEAD, until=until, settle=settle)
+    return check_ticks(
+        history,
+        "tick",
+        every=EVERY,
+        ahead=AHEAD,
+        until=until,
+        settle=settle,
+        lease_time=lease_time,
+    )
 
 
 def test_one_run_per_period() -> None:
@@ -83,3 +91,16 @@ def test_settling() -> None:
     records = [STANDS, RUNS[0], *RUNS[2:], begins, over]
     assert judge(*records).lost
     assert judge(*records, settle=1.5).excused == 1
+
+
+@pytest.mark.parametrize(("lease_time", "excused"), [(20.0, True), (9.0, True), (0.0, False)])
+def test_a_frozen_holder_of_an_earlier_period(lease_time: float, excused: bool) -> None:
+    """It has the seat for the rest of its lease; who was well before that explains nothing."""
+    claim = run("b", FIRST, "claimed")
+    begins = event("fault", "b", at_period(FIRST, 2), detail="freeze")
+    over = event("over", "b", at_period(FIRST + 2, 1), detail="freeze")
+    report = judge(STANDS, claim, begins, over, *RUNS[:1], *RUNS[2:], lease_time=lease_time)
+    assert (not report.lost) == excused
+    healed = event("over", "b", at_period(FIRST, 3), detail="freeze")
+    report = judge(STANDS, claim, begins, healed, *RUNS[:1], *RUNS[2:], lease_time=5.0)
+    assert report.lost

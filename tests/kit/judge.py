@@ -134,6 +134,7 @@ def _ticks(case: Case, history: Sequence[Record]) -> TickReport:
         ahead=time.time() - now(),
         until=case.until,
         settle=case.storm.lease_time + IDLE_BEYOND_LEASE + case.patience,
+        lease_time=case.storm.lease_time,
     )
 
 

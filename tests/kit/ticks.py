@@ -7,9 +7,11 @@ period the server gave it, however late the process began.
 - *lost*: a period without a run although somebody stood and was well from its beginning to its end
   and the server was there, and had been for `settle` seconds. It is excused when the server gave
   it to a process that was hindered before it wrote that it ran: such a run counts as run (at most
-  once, never twice).
+  once, never twice), and so is one whose
+  seat was still with who was hindered in an earlier period, for what was left of its lease.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,6 +46,7 @@ def check_ticks(
     ahead: float,
     until: float,
     settle: float = 0.0,
+    lease_time: float = 0.0,
 ) -> TickReport:
     """Look at a run's records.
 
@@ -54,6 +57,7 @@ def check_ticks(
         ahead: wall clock minus clock of the records, in seconds.
         until: when the run ended, by the clock of the records.
         settle: seconds that all may need to find the server again.
+        lease_time: seconds for which who is hindered may keep the seat.
     """
     runs, claims = (
         _by_period(history, election, every, "ran"),
@@ -76,10 +80,15 @@ def check_ticks(
             for process, spans in able.items()
         )
         why = claims.get(period, ())
+        before = range(period - math.ceil(lease_time / every), period)
+        holders = [process for each in before for process in claims.get(each, ())]
         if (
             well
             and not _meets(troubles.get("", ()), start - settle, end)
             and not any(_meets(troubles.get(process, ()), start, end) for process in why)
+            and not any(
+                _meets(troubles.get(process, ()), start - lease_time, end) for process in holders
+            )
         ):
             lost.append(f"period {period} of {election!r} [{start:.3f}, {end:.3f}] by {why}")
         else:

@@ -120,7 +120,7 @@ async def test_p6_inner_loss_is_caught_and_the_outer_goes_on(
             valkey.cli("DEL", "incumbent:{inner}:seat:0")
             assert task.cancelling() == 0
             assert outer.held
-            assert current_lease() == outer
+            assert current_lease() is outer
 
 
 async def test_p6_outer_loss_while_the_inner_one_tells_its_own(

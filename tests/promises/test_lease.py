@@ -199,14 +199,14 @@ async def test_the_current_lease_is_the_innermost(elector: LeaderElector) -> Non
         return here().name, here().held
 
     async with elector.lead("one") as one:
-        assert current_lease() == one
+        assert current_lease() is one
         async with elector.lead("two") as two:
-            assert current_lease() == two
-            assert current_lease("one") == one
-            assert current_lease("two") == two
+            assert current_lease() is two
+            assert current_lease("one") is one
+            assert current_lease("two") is two
             assert current_lease("three") is None
             assert await asyncio.create_task(child()) == ("two", True)
-        assert current_lease() == one
+        assert current_lease() is one
     assert current_lease() is None
 
 
@@ -235,7 +235,7 @@ async def test_blocks_that_are_left_out_of_order(elector: LeaderElector) -> None
     inner = await two.__aenter__()
     await one.__aexit__(None, None, None)
     assert current_lease("one") is None
-    assert current_lease() == inner
+    assert current_lease() is inner
     await two.__aexit__(None, None, None)
     assert current_lease() is None
 
@@ -270,7 +270,7 @@ async def test_concurrent_terms_do_not_see_each_other(elector: LeaderElector) ->
 async def test_a_lease_of_a_tenant_is_found_by_its_name(elector: LeaderElector) -> None:
     """The full name, as the lease has it."""
     async with elector.for_tenant("acme").lead("one") as lease:
-        assert current_lease(lease.name) == lease
+        assert current_lease(lease.name) is lease
 
 
 async def test_its_repr_tells_the_state(elector: LeaderElector, valkey: Server) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from incumbent import clock, events
 from incumbent.backoff import pause_after
 from incumbent.engine import handle
+from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
 from incumbent.options import LeaderOptions
@@ -72,6 +73,7 @@ class Candidacy:
     __slots__ = (
         "_after",
         "_gate",
+        "_lease",
         "_mark",
         "_office",
         "_place",
@@ -108,6 +110,7 @@ class Candidacy:
         self._gate = gate
         self._office = office
         self._term: Term | None = None
+        self._lease: Lease | None = None
         self._mark: handle.Mark | None = None
         self._place: Place | None = None
 
@@ -120,6 +123,13 @@ class Candidacy:
     def elected(self) -> bool:
         """Whether there is a term to leave."""
         return self._term is not None
+
+    @property
+    def lease(self) -> Lease:
+        """What the action has in hand."""
+        if self._lease is None:
+            raise RuntimeError("not elected, so there is no lease")
+        return self._lease
 
     def enter(self) -> Coroutine[Any, Any, Term | Skipped]:
         """Stand for the seat, for `wait_time` at most."""
@@ -210,12 +220,12 @@ class Candidacy:
 
     def leave(self, error: BaseException | None) -> Leaving:
         """The action has ended, with `error` or without: the term is to end."""
-        term, mark = self._term, self._mark
-        self._term = self._mark = None
-        if term is None or mark is None:
+        term, lease, mark = self._term, self._lease, self._mark
+        self._term = self._lease = self._mark = None
+        if term is None or lease is None or mark is None:
             raise RuntimeError("not elected, so there is nothing to leave")
         stopped = term.disarm() and isinstance(error, asyncio.CancelledError)
-        handle.drop(term, mark)
+        handle.drop(lease, mark)
         if isinstance(error, Exception):
             self._office.tell(events.ActionRaised, term, error=error)
         once_per = self.options.once_per
@@ -247,7 +257,8 @@ class Candidacy:
             self._gate.elected(term)
         if grant.doubts:
             self._office.tell(events.DurabilityWeakened, self, findings=grant.doubts)
-        self._mark = handle.push(term)
+        self._lease = Lease(term)
+        self._mark = handle.push(self._lease)
         return term
 
     def _skip(self, answer: Busy | Ran | Skipped) -> Skipped:

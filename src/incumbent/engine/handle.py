@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from incumbent.stores.redis import Client
     from incumbent.stores.redis.transaction import Transaction
 
-_terms: Final[ContextVar[tuple[Term, ...]]] = ContextVar("incumbent_terms", default=())
-Mark: TypeAlias = Token[tuple[Term, ...]]
+_leases: Final[ContextVar[tuple["Lease", ...]]] = ContextVar("incumbent_leases", default=())
+Mark: TypeAlias = Token[tuple["Lease", ...]]
 
 
 class Lease:
@@ -174,31 +174,30 @@ class Lease:
 def current_lease(name: str | None = None) -> Lease | None:
     """The innermost lease under which this code runs (of election `name`, if given), or None.
 
-    A lease that was lost is still found, and says so, until its action has ended. What is returned
-    is equal to what `lead` gave, though not the same object.
+    A lease that was lost is still found, and says so, until its action has ended.
     """
-    for term in reversed(_terms.get()):
-        if name is None or term.name == name:
-            return Lease(term)
+    for lease in reversed(_leases.get()):
+        if name is None or lease.name == name:
+            return lease
     return None
 
 
-def push(term: Term) -> Mark:
-    """Make `term` the innermost of the current context; what is returned helps to `drop` it."""
-    return _terms.set((*_terms.get(), term))
+def push(lease: Lease) -> Mark:
+    """Make `lease` the innermost of the current context; what is returned helps to `drop` it."""
+    return _leases.set((*_leases.get(), lease))
 
 
-def drop(term: Term, mark: Mark) -> None:
-    """Take `term` out of the current context, wherever it stands."""
-    terms = _terms.get()
-    if terms and terms[-1] is term:  # as nearly always
-        rest = terms[:-1]
+def drop(lease: Lease, mark: Mark) -> None:
+    """Take `lease` out of the current context, wherever it stands."""
+    leases = _leases.get()
+    if leases and leases[-1] is lease:  # as nearly always
+        rest = leases[:-1]
     else:
-        rest = tuple(other for other in terms if other is not term)
+        rest = tuple(other for other in leases if other is not lease)
     try:
         if rest or mark.old_value is not Token.MISSING:
-            _terms.set(rest)
+            _leases.set(rest)
         else:
-            _terms.reset(mark)  # a context that knows nothing of us has less to keep
+            _leases.reset(mark)  # a context that knows nothing of us has less to keep
     except ValueError:  # it is another one than that in which the term began
-        _terms.set(rest)
+        _leases.set(rest)

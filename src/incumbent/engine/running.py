@@ -138,7 +138,7 @@ class Leading(_Block):
         entry = await self._candidacy.enter()
         if isinstance(entry, Skipped):
             raise NotElectedError(self._candidacy.name, entry.holder, entry.reason)
-        return Lease(entry)
+        return self._candidacy.lease
 
 
 class TryLeading(_Block):
@@ -148,7 +148,7 @@ class TryLeading(_Block):
 
     async def __aenter__(self) -> Lease | None:
         entry = await self._candidacy.enter()
-        return None if isinstance(entry, Skipped) else Lease(entry)
+        return None if isinstance(entry, Skipped) else self._candidacy.lease
 
 
 async def _leave_block(candidacy: Candidacy, error: BaseException | None) -> None:

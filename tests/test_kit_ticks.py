@@ -95,12 +95,13 @@ def test_settling() -> None:
 
 @pytest.mark.parametrize(("lease_time", "excused"), [(20.0, True), (9.0, True), (0.0, False)])
 def test_a_frozen_holder_of_an_earlier_period(lease_time: float, excused: bool) -> None:
-    """It has the seat for the rest of its lease; who was well before that explains nothing."""
+    """It has the seat for the rest of its lease, unless it was well before that, or did run."""
     claim = run("b", FIRST, "claimed")
     begins = event("fault", "b", at_period(FIRST, 2), detail="freeze")
     over = event("over", "b", at_period(FIRST + 2, 1), detail="freeze")
-    report = judge(STANDS, claim, begins, over, *RUNS[:1], *RUNS[2:], lease_time=lease_time)
+    first = run("a", FIRST - 1)
+    report = judge(STANDS, first, claim, begins, over, *RUNS[2:], lease_time=lease_time)
     assert (not report.lost) == excused
     healed = event("over", "b", at_period(FIRST, 3), detail="freeze")
-    report = judge(STANDS, claim, begins, healed, *RUNS[:1], *RUNS[2:], lease_time=5.0)
-    assert report.lost
+    assert judge(STANDS, first, claim, begins, healed, *RUNS[2:], lease_time=5.0).lost
+    assert judge(STANDS, claim, begins, over, *RUNS[:1], *RUNS[2:], lease_time=20.0).lost

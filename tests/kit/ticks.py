@@ -7,8 +7,8 @@ period the server gave it, however late the process began.
 - *lost*: a period without a run although somebody stood and was well from its beginning to its end
   and the server was there, and had been for `settle` seconds. It is excused when the server gave
   it to a process that was hindered before it wrote that it ran: such a run counts as run (at most
-  once, never twice), and so is one whose
-  seat was still with who was hindered in an earlier period, for what was left of its lease.
+  once, never twice). So it is when who was given an earlier one, and did not run it, was
+  hindered: the seat may have been there for the rest of the lease.
 """
 
 import math
@@ -81,7 +81,8 @@ def check_ticks(
         )
         why = claims.get(period, ())
         before = range(period - math.ceil(lease_time / every), period)
-        holders = [process for each in before for process in claims.get(each, ())]
+        unused = [each for each in before if not runs.get(each)]
+        holders = [process for each in unused for process in claims.get(each, ())]
         if (
             well
             and not _meets(troubles.get("", ()), start - settle, end)

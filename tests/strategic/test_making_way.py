@@ -44,6 +44,7 @@ async def test_the_leader_makes_way_for_a_better_one(town: Town) -> None:
             assert log.cleaned == ["a"]
             assert losses(town.journals["a"]) == ["stepped_down"]
         await log.reaches("a", "b", "a")
+    assert log.terms == ["a", "b", "a"]
 
 
 async def test_metadata_that_change_move_the_leadership(town: Town) -> None:
@@ -57,6 +58,7 @@ async def test_metadata_that_change_move_the_leadership(town: Town) -> None:
         await log.reaches("a")
         await me.update(load=0.9)
         await log.reaches("a", "b")
+    assert log.terms == ["a", "b"]
 
 
 async def test_one_look_is_not_enough(town: Town) -> None:
@@ -105,6 +107,7 @@ async def test_who_left_the_candidates_makes_way(town: Town) -> None:
         await log.reaches("a")
         await me.__aexit__(None, None, None)
         await log.reaches("a", "b")
+    assert log.terms == ["a", "b"]
 
 
 async def test_an_offer_that_nobody_takes_is_not_made_again_and_again(town: Town) -> None:
@@ -202,3 +205,4 @@ async def test_case_97_without_hysteresis_it_is_followed_each_time(town: Town) -
             async with b.candidate("job", {"priority": 9}), running(b.campaign("job", log)):
                 await log.reaches(*["a", "b"] * terms)
             await log.reaches(*["a", "b"] * terms, "a")
+    assert log.terms == ["a", "b", "a", "b", "a"]

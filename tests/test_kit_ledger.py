@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.growing import growing
 from kit.ledger import ELECTED, ENDED, LOST, Entry, Ledger, merged, read_ledgers
 from kit.ledger_check import Times, check_ledgers
 
@@ -109,6 +110,22 @@ def test_what_was_written_is_read_by_time(tmp_path: Path) -> None:
         Entry(2.0, "a1", ELECTED, 7, 0, 5, 9.0, 1.5),
         Entry(3.0, "b7", LOST, 1000, 3, fence, 0.0, 0.0),
     ]
+
+
+@pytest.mark.parametrize("cut", [1, 20, -1])
+def test_an_entry_that_is_being_written(
+    cut: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rest, which comes while the ledger is read, is not taken for the begin of another."""
+    path = tmp_path / "a.ledger"
+    with Ledger(path) as ledger:
+        ledger.elected(1, 0, 7, at=1.0, valid_until=2.0, asked=0.5)
+        ledger.ended(1, 0, 7, at=1.5, lost=False)
+    both = path.read_bytes()
+    half = len(both) // 2
+    file = growing(both[:half][:cut], b"", both[:half][cut:] + both[half:])
+    monkeypatch.setattr(Path, "open", lambda *_: file)
+    assert list(read_ledgers(tmp_path)) == []
 
 
 def test_times_stay_small_and_near() -> None:

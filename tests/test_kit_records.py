@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.growing import growing
 from kit.records import Record, Recorder, now, read_records
 
 TESTS = Path(__file__).parent
@@ -29,6 +30,18 @@ def test_half_a_line_is_not_counted(tmp_path: Path) -> None:
     whole = Record(process="a", kind="work", at=1.0)
     (tmp_path / "a.jsonl").write_bytes(whole.line() + whole.line()[:-5])
     assert read_records(tmp_path) == [whole]
+
+
+@pytest.mark.parametrize("cut", [1, 40, -1])
+def test_a_line_that_is_being_written(
+    cut: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rest, which comes while the file is read, is not taken for a line of its own."""
+    first, second = (Record(process="a", kind="work", at=at) for at in (1.0, 2.0))
+    line = second.line()
+    file = growing(first.line() + line[:cut], b"", line[cut:])
+    monkeypatch.setattr(Path, "open", lambda *_: file)
+    assert read_records([tmp_path / "a.jsonl"]) == [first]
 
 
 def test_records_outlive_a_kill(tmp_path: Path) -> None:

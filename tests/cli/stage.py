@@ -37,8 +37,9 @@ class Program:
 
     @property
     def lines(self) -> list[str]:
-        """What was told so far."""
-        return self.log.read_text().splitlines() if self.log.exists() else []
+        """What was told so far, but for a line that is just being written."""
+        *whole, _ = self.log.read_text().split("\n") if self.log.exists() else [""]
+        return whole
 
     def told(self, word: str) -> list[str]:
         """What followed `word`, for each line that begins with it."""

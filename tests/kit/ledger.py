@@ -77,3 +77,5 @@ def _entries(path: Path) -> Iterator[Entry]:
             whole = len(chunk) - len(chunk) % _FORM.size
             for kind, seat, election, fence, at, valid, asked in _FORM.iter_unpack(chunk[:whole]):
                 yield Entry(at, process, kind, election, seat, fence, valid, asked)
+            if whole < len(chunk):
+                return  # what comes next would be the rest of this one

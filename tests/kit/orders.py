@@ -40,7 +40,7 @@ class Orders:
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self._obey)
 
     def _obey(self) -> None:
-        lines = self._path.read_text().splitlines()
+        *lines, _ = self._path.read_text().split("\n")  # the last is being written, or empty
         new, self._done = lines[self._done :], len(lines)
         for line in new:
             order, _, seconds = line.partition(" ")

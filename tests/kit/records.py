@@ -106,7 +106,8 @@ class RecordFiles:
 def read_records(paths: Path | Iterable[Path]) -> list[Record]:
     """All records of these files (or of the ``*.jsonl`` of a folder), by time.
 
-    A last line without its end is what a kill left of a write, and is not counted.
+    A last line without its end is what a kill left of a write, or is being written, and is not
+    counted. (A write is one piece to other writers, but not to who reads beside it.)
     """
     files = sorted(paths.glob("*.jsonl")) if isinstance(paths, Path) else paths
     found = [record for path in files for record in _records(path)]
@@ -116,5 +117,6 @@ def read_records(paths: Path | Iterable[Path]) -> list[Record]:
 def _records(path: Path) -> Iterator[Record]:
     with path.open("rb") as lines:
         for line in lines:
-            if line.endswith(b"\n"):
-                yield Record(**json.loads(line))
+            if not line.endswith(b"\n"):
+                return  # a look for more could find the rest of this line, and take it for one
+            yield Record(**json.loads(line))

@@ -21,12 +21,14 @@ FOUND = [version for version in PYTHONS if shutil.which(f"python{version}")]
 OLDEST, NEWEST = (FOUND[0], FOUND[-1]) if FOUND else (PYTHONS[0], PYTHONS[-1])
 COVERAGE = ROOT / ".coverage-data"
 ONCE = ["test_kit_*.py", "test_bench_smoke.py", "test_model.py"]
+ONCE += ["field/test_h_groups.py", "strategic/test_churn.py"]
 ONCE += [f"{folder}/*" for folder in ("cli", "docs", "durability", "topology", "web")]
 """What is of no Python in particular, and takes long."""
 WIRE = ["tests/contract", "tests/promises"]
 """What shows how we get on with a server, a client, an event loop."""
 REDIS_PY = ["5.2", "6.4", "7.4", "8.1"]
-NOT_BETWEEN = ["blocking/*", "fencing/*", "field/*", "strategic/*"]
+NOT_BETWEEN = ["blocking/*", "contract/*", "fencing/*", "field/*", "pure/*", "strategic/*"]
+"""What no Python differs in when the one before it and the one after it do not."""
 SIDE_BY_SIDE = ["-n", "5", "--dist", "worksteal"]
 """The tests wait more than they compute, hence more workers than cores."""
 

@@ -4,11 +4,13 @@ INCUMBENT_TEST_LOOP=uvloop runs every asynchronous test on that event loop.
 """
 
 import asyncio
+import functools
 import os
 import signal
 from collections.abc import Callable, Mapping
 
 import pytest
+import redis.utils
 import uvloop
 from hypothesis import settings
 
@@ -19,6 +21,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 pytest_plugins = ["kit.fixtures"]
+
+# For each connection redis-py reads from the disk which release it is: a tenth of a test's time.
+redis.utils.get_lib_version = functools.cache(redis.utils.get_lib_version)
 
 # An example that takes long on a busy machine is no failure.
 settings.register_profile("kit", deadline=None)

@@ -102,7 +102,7 @@ class Cluster:
     def primary_of(self, key: str) -> Server:
         """The primary that has the slot of `key`."""
         slot = slot_of(key)
-        return next(node for node in self.primaries if self._by_port(_owners(node)[slot]) is node)
+        return next(node for node in self.primaries if _owner(_slots(node), slot) == node.port)
 
     def replica_of(self, primary: Server) -> Server:
         """A running replica of `primary`."""
@@ -119,9 +119,9 @@ class Cluster:
 
     def name_on(self, node: Server, stem: str = "e") -> str:
         """A name whose slot `node` has: as a key, or as a hash tag in one."""
-        owners = _owners(node)
+        slots = _slots(node)
         names = (f"{stem}-{number}" for number in itertools.count())
-        return next(name for name in names if owners[slot_of(name)] == node.port)
+        return next(name for name in names if _owner(slots, slot_of(name)) == node.port)
 
     # -- what happens to it ------------------------------------------------------------------
 
@@ -152,16 +152,13 @@ class Cluster:
         return [node for node in self.nodes if node.running and not node.paused]
 
     def _healthy(self) -> bool:
-        views = [_owners(node) for node in self.nodes]
+        views = [_slots(node) for node in self.nodes]
         return (
             all(_well(node) for node in self.nodes)
             and all(view == views[0] for view in views)
-            and len(views[0]) == REDIS_CLUSTER_HASH_SLOTS
+            and sum(len(slots) for slots, _ in views[0]) == REDIS_CLUSTER_HASH_SLOTS
             and len(self.primaries) == self._size
         )
-
-    def _by_port(self, port: int) -> Server:
-        return next(node for node in self.nodes if node.port == port)
 
 
 class Move:
@@ -211,13 +208,17 @@ def _known(node: Server) -> list[str]:
     return [line for line in lines if "handshake" not in line]
 
 
-def _owners(node: Server) -> dict[int, int]:
-    """Which port has which slot, as `node` sees it."""
-    return {
-        slot: int(owner[1])
-        for first, last, owner, *_ in node.cli("CLUSTER", "SLOTS")
-        for slot in range(first, last + 1)
-    }
+def _slots(node: Server) -> list[tuple[range, int]]:
+    """Which slots are whose, by port, as `node` sees it."""
+    answer = node.cli("CLUSTER", "SLOTS")
+    return sorted(
+        ((range(first, last + 1), int(owner[1])) for first, last, owner, *_ in answer),
+        key=lambda each: each[0].start,
+    )
+
+
+def _owner(slots: list[tuple[range, int]], slot: int) -> int | None:
+    return next((port for those, port in slots if slot in those), None)
 
 
 def _well(node: Server) -> bool:

@@ -395,7 +395,7 @@ async def test_a_cancelled_commit_is_whole_or_nothing(
             pipe.incr("count")
 
 
-@pytest.mark.parametrize("way", ["task.cancel", "anyio"])
+@pytest.mark.parametrize("way", ["task.cancel", "anyio", "every task"])
 async def test_p4_a_cancellation_of_a_commit_is_never_swallowed(
     lease: Lease, valkey: Server, make_client: MakeClient, way: str
 ) -> None:
@@ -409,21 +409,23 @@ async def test_p4_a_cancellation_of_a_commit_is_never_swallowed(
     turns, struck = 0, True
     while struck:
         scope, client = anyio.CancelScope(), make_client(valkey)
+        spared = asyncio.all_tasks()
         task = asyncio.create_task(commit(client))
         for _ in range(turns):
             await asyncio.sleep(0)
         struck = not task.done()
         if way == "anyio":
             scope.cancel()
-        else:
-            task.cancel()
+        else:  # also those that redis-py has begun, as programs do when they end
+            for each in {task} if way == "task.cancel" else asyncio.all_tasks() - spared:
+                each.cancel()
         await asyncio.wait((task,))
         # A scope catches its own; it may come too late for who has nothing to wait for any more.
-        assert task.cancelled() == (struck and way == "task.cancel"), f"in turn {turns}"
+        assert task.cancelled() == (struck and way != "anyio"), f"in turn {turns}"
         assert free(client)
         await client.aclose()
         turns += 1
-    assert turns > 20
+    assert turns > 10  # old releases of redis-py log in with little ado
 
 
 @pytest.mark.parametrize("after_the_look", [False, True])

@@ -10,6 +10,7 @@ Source: https://redis.io/docs/latest/develop/using-commands/transactions/
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import TracebackType
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from redis.client import Pipeline as BlockingPipeline
 
 from incumbent import clock
 from incumbent.errors import StaleFenceError
-from incumbent.shield import heed
+from incumbent.shield import finish, heed
 from incumbent.stores.base import Budget, Tenure
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.caller import pause_for
@@ -206,7 +207,11 @@ class Transaction(Pipeline):
         if self.watching and self.connection is not None:
             await self.connection.disconnect(nowait=True)
             self.watching = False
+        connection, self.connection = self.connection, None
         await super().reset()  # type: ignore[no-untyped-call]  # redis-py left it without
+        if connection is not None:
+            # In a task of ours: redis-py's own is not begun anew when a program ends every task.
+            await finish(partial(self.connection_pool.release, connection))
 
     async def _look(self) -> None:
         self._condition.check_here()

@@ -18,6 +18,7 @@ import redis
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.client import Pipeline
+from redis.asyncio.connection import Connection
 from redis.client import NEVER_DECODE
 from redis.client import Pipeline as BlockingPipeline
 
@@ -154,6 +155,7 @@ class Transaction(Pipeline):
     ) -> None:
         """`learn`: told why nothing was done, the pool may lead elsewhere next time."""
         super().__init__(pool, callbacks, True, None)  # noqa: FBT003 - redis-py's own
+        self.connection: Connection | None = None
         self._condition = condition
         self._learn = learn
 

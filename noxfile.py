@@ -86,8 +86,8 @@ def tests(session: nox.Session) -> None:
 
     The oldest Python has every server that there is, and counts what was run through; the others
     have the newest Valkey: what differs between servers does not differ between Pythons. What tests
-    the test kit, or starts many processes, is run on the oldest only, and the long ones on the
-    oldest and the newest; who asks for tests gets just those.
+    the test kit, or starts many processes, is run on the oldest only; what takes long, or would
+    show on one of the two, on the oldest and the newest; who asks for tests gets just those.
     """
     install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test")
     run, side_by_side, env = ["pytest"], SIDE_BY_SIDE, {}

@@ -363,6 +363,23 @@ def test_a_watcher_sees_it_come_and_go(elector: LeaderElector) -> None:
     assert rest == []
 
 
+def test_a_watcher_that_joins_as_one_in_another_thread_leaves_is_served() -> None:
+    """Whichever of them is first."""
+    elector = LeaderElector(MemoryStore(), quick())
+    firsts: list[bool] = []
+
+    def look() -> None:
+        for _ in range(100):
+            watch = elector.watch("one")
+            firsts.append(next(watch).leaders == ())
+            watch.close()
+
+    with thread(look), thread(look), thread(look):
+        pass
+    assert firsts == [True] * 300
+    elector.close()
+
+
 def test_groups_tenants_and_decorators(valkey: Server) -> None:
     """The same names as with asyncio."""
     with GroupElector(redis.Redis.from_url(valkey.url), quick(), seats=2) as group:

@@ -184,6 +184,54 @@ async def test_one_who_leaves_and_comes_back_at_once_is_served(bench: Bench) -> 
     last.mailbox.end()
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_watcher_that_joins_as_the_last_one_leaves_is_served(
+    bench: Bench, turns: int
+) -> None:
+    """In whichever turn of the loop after the change at which the other one leaves."""
+    old = await Reader().begin(bench.store)
+
+    async def leave_at_a_change() -> None:
+        await old.next()
+        old.mailbox.end()
+
+    for _ in range(3):
+        leaving = asyncio.create_task(leave_at_a_change())
+        await asyncio.sleep(0)
+        grant = await bench.elect(claim("job"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        new = await Reader().begin(bench.store)
+        later = await Reader().begin(bench.store)
+        assert told(new.states[-1]) == told(later.states[-1]) == "a0"
+        await leaving
+        await bench.store.release(claim("job"), grant, 0, BUDGET)
+        assert await new.next() == await later.next() == "-"
+        later.mailbox.end()
+        old = new
+    old.mailbox.end()
+
+
+@pytest.mark.parametrize("turns", range(1, 6))
+async def test_a_watcher_that_joins_while_the_store_closes_is_served(
+    bench: Bench, turns: int
+) -> None:
+    """It is not told of the end of the others, and closing does not wait for it."""
+    old = await Reader().begin(bench.store)
+    closing = asyncio.create_task(bench.store.aclose())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    new = await Reader().begin(bench.store)
+    async with asyncio.timeout(10):
+        await closing
+    with pytest.raises(StopAsyncIteration):
+        await old.mailbox.take()
+    await bench.elect(claim("job"))
+    assert await new.next() == "a0"
+    new.mailbox.end()
+    await bench.store.aclose()
+
+
 async def test_closing_the_store_ends_who_watches(bench: Bench) -> None:
     """Quietly, whatever is unread."""
     reader = await Reader().begin(bench.store)

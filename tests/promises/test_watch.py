@@ -421,6 +421,28 @@ async def test_what_will_not_pass_is_raised(a: LeaderElector, valkey: Server, vi
     await view(a).has("-")
 
 
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_watch_that_begins_right_after_an_error_is_served(
+    a: LeaderElector, valkey: Server, turns: int
+) -> None:
+    """In whichever turn of the loop: it gets the error again, or the state, never nothing."""
+    valkey.cli("SET", seat_key("job"), "text", "PX", 60_000)
+    for _ in range(3):
+        watch = a.watch("job")
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            async with asyncio.timeout(10):
+                await anext(watch)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    valkey.cli("DEL", seat_key("job"))
+    watch = a.watch("job")
+    async with asyncio.timeout(10):
+        assert told(await anext(watch)) == "-"
+        async with a.lead("job"):
+            assert told(await anext(watch)) == "a"
+    watch.close()
+
+
 async def test_rights_that_are_taken_away_are_told_as_an_error(
     own_server: Server, make_client: MakeClient, view: View
 ) -> None:

@@ -278,3 +278,59 @@ async def test_a_hub_whose_task_is_cancelled_leaves_nobody_waiting(source: Sourc
     task.cancel()
     with pytest.raises(StopAsyncIteration):
         await mailbox.take()
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_after_an_error_whoever_watches_at_once_gets_a_hub_that_lives(
+    source: Source, turns: int
+) -> None:
+    """In whichever turn after the error; and so do those who watch later."""
+
+    def broken() -> Snapshot:
+        raise ValueError("broken")
+
+    source.answer = broken
+    first = source.watch()
+    source.its_hub.listening()
+    with pytest.raises(ValueError, match="broken"):
+        await first.take()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    source.answer = lambda: snapshot(7, 7)
+    second = source.watch()
+    source.its_hub.listening()
+    assert await fences(second, 1) == [7]
+    assert await fences(source.watch(), 1) == [7]
+    assert source.dismissed == 1
+
+
+async def test_a_hub_whose_task_never_began_leaves_nobody_waiting(source: Source) -> None:
+    """Cancelled, as programs end, in the turn in which it was made."""
+    mailbox = source.watch()
+    (task,) = (each for each in asyncio.all_tasks() if each.get_name() == "incumbent watch")
+    task.cancel()
+    with pytest.raises(StopAsyncIteration):
+        await mailbox.take()
+    other = source.watch()
+    source.its_hub.listening()
+    assert await fences(other, 1) == [0]
+    assert source.dismissed == 1
+
+
+async def test_closing_does_not_wait_for_who_comes_meanwhile(source: Source) -> None:
+    """Whoever watches again as soon as their watch ends gets a new hub."""
+    mailbox, again = await source.ready(), asyncio.Event()
+
+    async def go_on() -> Mailbox:
+        with pytest.raises(StopAsyncIteration):
+            await mailbox.take()
+        again.set()
+        return source.watch()
+
+    going_on = asyncio.create_task(go_on())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await source.hubs.aclose()
+    other = await going_on
+    source.its_hub.listening()
+    assert await fences(other, 1) == [0]

@@ -10,6 +10,7 @@ import asyncio
 import math
 import random
 from contextvars import Context
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 import anyio
@@ -72,7 +73,11 @@ class _Watcher(NamedTuple):
 
 
 class Hub:
-    """The watchers of one election. It ends with the last of them, and is then of no more use."""
+    """The watchers of one election. It ends with the last of them, and is then of no more use.
+
+    It is dismissed in the very step in which that is decided, so that nobody can join one that has
+    ended: whoever watches from then on gets another hub.
+    """
 
     def __init__(self, source: Source, election: str) -> None:
         self.election: str = election
@@ -81,6 +86,7 @@ class Hub:
         self._bell = Bell()
         self._scope = anyio.CancelScope()
         self._loop = asyncio.get_running_loop()
+        self._dismissed = False
         self._hearing = False
         self._settled = False
         """Whether it is known if messages are heard."""
@@ -104,17 +110,20 @@ class Hub:
         self._watchers.pop(mailbox, None)
         if not self._watchers:
             # By way of the loop: mailboxes are also ended outside of it.
-            self._loop.call_soon_threadsafe(self._close)
+            self._loop.call_soon_threadsafe(self._close_if_empty)
 
-    def _close(self) -> None:
+    def _close_if_empty(self) -> None:
         if not self._watchers:
-            self._source.dismiss(self)
-            self._scope.cancel()
+            self.close()
 
-    def end(self, error: Exception | None = None) -> None:
-        """End all mailboxes."""
+    def close(self, error: Exception | None = None) -> None:
+        """End all mailboxes and the task. Idempotent."""
+        if not self._dismissed:
+            self._dismissed = True
+            self._source.dismiss(self)
         for mailbox in tuple(self._watchers):
             mailbox.end(error)
+        self._scope.cancel()
 
     # -- what is heard -----------------------------------------------------------------------
 
@@ -166,9 +175,9 @@ class Hub:
                     else:
                         await self._look()
             except Exception as error:  # noqa: BLE001 - whatever it is, the watchers are to hear it
-                self.end(error)
+                self.close(error)
             finally:
-                self.end()
+                self.close()
 
     def _due(self) -> float:
         if self._early_until < math.inf:
@@ -260,7 +269,11 @@ class Hubs:
         # In a context of its own: this lives longer than what its first watcher has in theirs.
         task = self._loop.create_task(hub.run(), name="incumbent watch", context=Context())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(partial(self._ended, hub))
+
+    def _ended(self, hub: Hub, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        hub.close()  # a task that was cancelled, as programs end, may not even have begun
 
     def heard(self, election: str, message: Message) -> None:
         """Something has changed."""
@@ -274,8 +287,8 @@ class Hubs:
             del self._hubs[hub.election]
 
     async def aclose(self) -> None:
-        """End all watchers quietly."""
+        """End all watchers quietly, and wait for no hub that is made meanwhile."""
         for hub in tuple(self._hubs.values()):
-            hub.end()
+            hub.close()
         if self._tasks:
             await outlast(*self._tasks)

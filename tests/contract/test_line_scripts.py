@@ -848,7 +848,7 @@ def own_line(start_server: StartServer) -> Line:
 
 
 def test_p4_on_a_full_server_one_can_leave_but_not_come(own_line: Line) -> None:
-    """Asking is refused and changes nothing; touch, extend, release and leave work, and wake."""
+    """Newcomers are refused and change nothing; touch, extend, release and leave work, and wake."""
     with Processes(own_line) as crowd:
         holder = own_line.waiter()
         own_line.take(holder)
@@ -857,7 +857,6 @@ def test_p4_on_a_full_server_one_can_leave_but_not_come(own_line: Line) -> None:
         before = own_line.content()
         for refused in (
             lambda: own_line.ask(own_line.waiter()),
-            lambda: own_line.ask(first),
             lambda: own_line.run(
                 "acquire", own_line.keys(2), "new", "leader", LEASE, GRACE, "2:a:9", 0, STALE
             ),
@@ -880,6 +879,33 @@ def test_p4_on_a_full_server_one_can_leave_but_not_come(own_line: Line) -> None:
         assert keys_without_ttl(own_line.server) == []
         own_line.server.cli("CONFIG", "SET", "maxmemory", 0)
         assert own_line.take(third) == 0
+
+
+def test_on_a_full_server_nobody_loses_its_rank(own_line: Line) -> None:
+    """Who stands goes on standing, and is elected in its turn: that takes no more room."""
+    with Processes(own_line) as crowd:
+        holder = own_line.waiter()
+        own_line.take(holder)
+        short = own_line.stand(crowd.waiter("short"), stale=5_000)
+        long, dropped, last = crowd.standing("long", "dropped", "last")
+        believed = own_line.alive()["p:short"]
+        own_line.server.cli("CONFIG", "SET", "maxmemory", 1)
+        wait_until_blocking(lambda: own_line.now() > believed - 4_900)
+        assert own_line.touch(short, stale=5_000)[0] == 1
+        assert own_line.alive()["p:short"] > believed
+        own_line.server.cli("CONFIG", "SET", "maxmemory", 0)
+        own_line.overdue("p:dropped")
+        own_line.server.cli("CONFIG", "SET", "maxmemory", 1)
+        assert own_line.touch(last)[0] == 1
+        assert own_line.ask(short, stale=STALE)[0] == own_line.ask(dropped)[0] == "busy"
+        everybody = [short, long, dropped, last]
+        assert own_line.places() == [each.place for each in everybody]
+        for who in everybody:
+            own_line.release(holder)
+            assert own_line.woken() == {who.place}
+            assert own_line.take(who) == 0
+            holder = who
+        assert keys_without_ttl(own_line.server) == []
 
 
 USER = "line-test"

@@ -178,3 +178,34 @@ async def test_p8_an_expired_lease_is_found_by_one_timer(
         assert commands(own_server) - before <= 5
         await cancel(last)
         await crowd.leave()
+
+
+async def test_p8_a_full_server_costs_nobody_its_rank(
+    own_server: Server, make_client: MakeClient
+) -> None:
+    """Who stands in line is believed in as before, and elected in its turn."""
+    one = LeaderElector(make_client(own_server), LeaderOptions(lease_time=1.2, wait_time=None))
+    other = LeaderElector(make_client(own_server), LeaderOptions(lease_time=30, wait_time=None))
+    elected: list[str] = []
+
+    async def note(who: str) -> None:
+        elected.append(who)
+
+    def believed() -> float:
+        (place, *_) = in_line(own_server, "one")
+        process = place.split(":")[1]
+        score = own_server.cli("ZSCORE", "incumbent:{one}:alive", f"p:{process}")
+        return float(score or 0)
+
+    async with one, other:
+        async with LeaderElector(make_client(own_server)).lead("one"):
+            first = asyncio.create_task(one.run_if_leader("one", note, "first"))
+            await wait_until(lambda: len(in_line(own_server, "one")) == 1)
+            second = asyncio.create_task(other.run_if_leader("one", note, "second"))
+            await wait_until(lambda: len(in_line(own_server, "one")) == 2)
+            own_server.cli("CONFIG", "SET", "maxmemory", 1)
+            before, ranks = believed(), in_line(own_server, "one")
+            await wait_until(lambda: believed() > before + 2_000, within=10)
+            assert in_line(own_server, "one") == ranks
+        await asyncio.gather(first, second)
+    assert elected == ["first", "second"]

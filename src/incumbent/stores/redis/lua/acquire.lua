@@ -62,9 +62,15 @@ if from then
   end
 end
 
--- The fence, the same again: on a full server it is this write that is refused, and nothing has changed then.
-local function knock()
-  redis.call('SET', fence_key, redis.call('GET', fence_key) or '0', 'PX', math.max(FENCE_TTL, 2 * lease))
+-- On a full server a newcomer is refused here, by a write of what is there already, and nothing has changed then. Who has
+-- a place takes no more room than it has: what it writes first is refused by no full server, and nor is what follows.
+local function knock(known)
+  local ttl = math.max(FENCE_TTL, 2 * lease)
+  if known then
+    redis.call('PEXPIRE', fence_key, ttl)
+  else
+    redis.call('SET', fence_key, redis.call('GET', fence_key) or '0', 'PX', ttl)
+  end
 end
 
 if line and place == '' then
@@ -76,9 +82,7 @@ if line and place == '' then
   seat = free[1] -- a passer-by takes only what the line leaves
 elseif line then
   local called = line.called(place)
-  if not called then
-    knock()
-  end
+  knock(called or arrival ~= '0' or redis.call('ZSCORE', queue_key, place))
   called = not line.prune() and called
   if called then -- it stands, and is spared what a newcomer has to do
     seat = line.walk(free, place)
@@ -104,7 +108,8 @@ if not seat then
   }
 end
 
--- The counter comes first: on a full server it is this write that is refused, and nothing has changed then.
+-- The counter comes first: on a full server it is this write that is refused to who has no place in line, and nothing
+-- has changed then.
 local seat_key = KEYS[6 + seat]
 local fence, since = string.format('%.0f', now), string.format('%.0f', now_ms)
 local fence_ttl = math.max(FENCE_TTL, 2 * lease)

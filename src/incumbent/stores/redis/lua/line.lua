@@ -46,13 +46,11 @@ local function line_of(root, queue, alive, grace, now_ms)
     return tonumber(size or 0), process
   end
 
-  -- Adds to a set that must never be without an end. PEXPIRE comes first: a user without that right must not make
-  -- such a set, and a full server refuses nothing after it.
+  -- Adds to a set that must never be without an end. PEXPIRE comes first, also where it changes nothing: a user without
+  -- that right must not make such a set, and a full server refuses nothing after it.
   local function put(set, ttl, ...)
     local had = redis.call('PTTL', set)
-    if had < ttl then
-      redis.call('PEXPIRE', set, ttl)
-    end
+    redis.call('PEXPIRE', set, math.max(had, ttl))
     redis.call('ZADD', set, ...)
     if had < 0 then
       redis.call('PEXPIRE', set, ttl)

@@ -1,14 +1,14 @@
 """The contract of `stores.base`: what every store promises, in memory and on every server."""
 
 import asyncio
-from datetime import UTC
+from datetime import UTC, timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from contract.bench import BUDGET, LEASE, Bench, claim, holder_of
-from incumbent import clock
+from incumbent import OncePer, clock
 from incumbent.stores.base import LONGEST_GRACE as GRACE
 from incumbent.stores.base import Busy, Extended, Grant, Place, Ran, Store
 from incumbent.stores.memory import MemoryStore
@@ -416,6 +416,27 @@ async def test_leaving_touches_nobody_else(bench: Bench) -> None:
         await bench.store.leave(claim("job", "b"), BUDGET)
         await bench.store.leave(claim("other", "b"), BUDGET)
     assert await bench.names("job") == [(0, "leader-a")]
+
+
+@pytest.mark.parametrize("how", ["asked again", "given up"])
+async def test_p5_a_lease_that_ended_before_its_grant_arrived_is_no_run(
+    bench: Bench, how: str
+) -> None:
+    """Its claim may ask again; the others may as soon as it is given up, and not before."""
+    once_per = OncePer(timedelta(days=366))
+    mine, other = (claim("job", who)._replace(once_per=once_per) for who in "ab")
+    await bench.elect(mine)
+    bench.expire("job")
+    assert await bench.store.acquire(other, BUDGET) == Ran()
+    if how == "asked again":
+        await bench.elect(mine)
+        bench.expire("job")
+        assert await bench.store.acquire(other, BUDGET) == Ran()
+    await bench.store.leave(mine, BUDGET)
+    await bench.elect(other)
+    await bench.store.leave(mine, BUDGET)
+    bench.expire("job")
+    assert await bench.store.acquire(claim("job", "c")._replace(once_per=once_per), BUDGET) == Ran()
 
 
 # -- state -----------------------------------------------------------------------------------

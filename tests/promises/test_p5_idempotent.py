@@ -1,18 +1,22 @@
 """P5: a request whose answer was lost is sent again, and gives the same answer."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff, NoBackoff
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from incumbent import Elected, LeaderElector, LeadershipLost
+from incumbent import Elected, LeaderElector, LeadershipLost, Skipped, current_lease
 from incumbent.events import TermEnded, TermLost, TermRenewed, TermStarted
 from incumbent.stores.redis import scripts
 from kit.fixtures import MakeClient, MakeProxy
 from kit.leftovers import keys_without_ttl
 from kit.servers import Server
+from kit.waiting import wait_until
 from promises.scene import (
     Journal,
     fence_key,
@@ -24,6 +28,9 @@ from promises.scene import (
     token_of,
     ttl_of,
 )
+
+YEAR = timedelta(days=366)
+"""A period that does not end while a test runs."""
 
 CLIENTS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -198,3 +205,36 @@ async def test_p5_a_renewal_whose_answer_was_lost_renews(
                 await journal.has_another(TermRenewed)
             assert lease.held
     assert journal.of(TermLost) == []
+
+
+@pytest.mark.parametrize("lost", [1, 2], ids=["asked-again", "given-up"])
+async def test_p5_a_grant_that_was_lost_with_its_lease_silences_no_period(
+    server: Server, make_client: MakeClient, make_proxy: MakeProxy, lost: int
+) -> None:
+    """Who asks again runs it; who gives up leaves the period to the others."""
+    proxy = await make_proxy(server)
+    options = quick(lease_time=6, request_timeout=1)
+    async with (
+        LeaderElector(make_client(proxy), options, leader_id="one") as elector,
+        LeaderElector(make_client(server), quick(once_per=YEAR), leader_id="other") as other,
+    ):
+        await warm(elector)
+        proxy.drop_replies(lost, "EVALSHA")
+        asking = asyncio.create_task(elector.using(once_per=YEAR).attempt("one", who_leads))
+        # Each time as if the lease had run out.
+        for _ in range(lost):
+            await wait_until(lambda: server.cli("DEL", seat_key("one")) == 1)
+        if lost == 1:
+            assert await asking == Elected("one", leader_id=ANY, seat=0, fence=ANY)
+            assert await other.attempt("one", who_leads) == Skipped("already_ran")
+        else:
+            with pytest.raises(RedisTimeoutError):
+                await asking
+            assert await other.run_if_leader("one", who_leads) == "other"
+
+
+async def who_leads() -> str:
+    """The work of a period."""
+    lease = current_lease()
+    assert lease is not None
+    return lease.leader_id

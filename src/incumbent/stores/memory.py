@@ -9,7 +9,7 @@ import time
 from bisect import insort
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from incumbent import clock
 from incumbent.results import LeaderInfo, LeaderState
@@ -42,10 +42,21 @@ class _Seat:
     fence: int
     since_ms: float
     ends_at: float
-    was: int = -1
-    """The last period before this term, for when it does not count."""
-    period: int | None = None
     asked: bool = False
+
+
+class _Run(NamedTuple):
+    """The last run of an election with periods."""
+
+    begins: int
+    """When its period began."""
+    token: str
+    """Whose run it was."""
+    before: int
+    """When that of the run before began, to be put back if this one does not count."""
+
+
+_NEVER: Final = _Run(-1, "", -1)
 
 
 @dataclass(slots=True, eq=False)
@@ -78,8 +89,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self._seats: dict[tuple[str, int], _Seat] = {}
         self._fences: dict[str, int] = {}
-        self._ticks: dict[str, int] = {}
-        """When the last period began in which there was a term."""
+        self._runs: dict[str, _Run] = {}
+        """The last run that counts for a period."""
         self._lines: dict[str, list[_Place]] = {}
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._arrivals = count(1)
@@ -163,7 +174,7 @@ class MemoryStore:
         if held.token != claim.token:
             return "taken"
         if restore:
-            self._restore(claim.election, held)
+            self._restore(claim)
         if keep > 0:
             held.token = None
             held.ends_at = min(held.ends_at, now + keep)
@@ -176,9 +187,9 @@ class MemoryStore:
         return "released"
 
     async def leave(self, claim: Claim, budget: Budget) -> None:
+        self._restore(claim)
         for number, seat in self._taken(claim.election, claim.seats, clock.now()).items():
             if seat.token == claim.token:
-                self._restore(claim.election, seat)
                 del self._seats[claim.election, number]
                 self._tell(claim.election, SeatFreed(number, seat.fence))
         self._look(claim.election)
@@ -340,23 +351,27 @@ class MemoryStore:
             self._next_fence(claim.election),
             time.time() * 1000,
             now + claim.lease_time,
-            was=self._ticks.get(claim.election, -1),
         )
         if claim.once_per is not None:
-            seat.period = claim.once_per.period(self.wall_clock()).begins
-            self._ticks[claim.election] = seat.period
+            last = self._runs.get(claim.election, _NEVER)
+            before = last.before if last.token == claim.token else last.begins
+            begins = claim.once_per.period(self.wall_clock()).begins
+            self._runs[claim.election] = _Run(begins, claim.token, before)
         return seat
 
     def _has_run(self, claim: Claim) -> bool:
         if claim.once_per is None:
             return False
-        last = max(self._ticks.get(claim.election, -1), claim.after)
-        return last >= claim.once_per.period(self.wall_clock()).begins
+        begins = claim.once_per.period(self.wall_clock()).begins
+        last = self._runs.get(claim.election, _NEVER)
+        # One's own run with no seat to it is none: the lease ran out before the grant was known.
+        return claim.after >= begins or (last.begins >= begins and last.token != claim.token)
 
-    def _restore(self, election: str, seat: _Seat) -> None:
-        """The term of `seat` does not count for its period, if that is still the last one."""
-        if seat.period is not None and self._ticks.get(election) == seat.period:
-            self._ticks[election] = seat.was
+    def _restore(self, claim: Claim) -> None:
+        """The claim's run does not count for its period, if it is still the last one."""
+        last = self._runs.get(claim.election, _NEVER)
+        if last.token == claim.token:
+            self._runs[claim.election] = _Run(last.before, "", -1)
 
     def _next_fence(self, election: str) -> int:
         fence = max(self._fences.get(election, 0) + 1, time.time_ns() // 1000)

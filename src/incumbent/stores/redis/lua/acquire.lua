@@ -53,13 +53,15 @@ if from then
   if now_ms < from or now_ms >= to then
     return {'when', now_ms}
   end
-  was = redis.call('GET', tick_key) or ''
-  if (tonumber(was) or -1) >= from then
+  local last, runner, before = last_run(tick_key)
+  -- One's own run with no seat to it is none: the grant was lost on its way, and then the lease.
+  if (tonumber(last) or -1) >= from and runner ~= token then
     if place ~= '' then
       line.without(place, free)
     end
     return {'ran', now_ms}
   end
+  was = runner == token and before or last
 end
 
 -- On a full server a newcomer is refused here, by a write of what is there already, and nothing has changed then. Who has
@@ -131,8 +133,7 @@ if type(bounded) == 'table' then
   return bounded
 end
 if from then
-  redis.call('HSET', seat_key, 'was', was, 'period', ARGV[8])
-  redis.call('SET', tick_key, ARGV[8], 'PX', math.max(2 * (to - from), lease))
+  redis.call('SET', tick_key, ARGV[8] .. ' ' .. token .. ' ' .. was, 'PX', math.max(2 * (to - from), lease))
 end
 if place ~= '' then
   line.forget(place)

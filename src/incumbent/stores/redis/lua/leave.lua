@@ -10,10 +10,10 @@ local root = string.sub(KEYS[1], 1, -6)
 
 if token ~= '' then
   redis.call('PEXPIRE', gone_key, GONE_TTL)
+  restore(KEYS[5], token) -- also when the seat is gone: its lease may have run out before the grant arrived
   for i = 6, #KEYS do
     local seat = redis.call('HMGET', KEYS[i], 'token', 'fence')
     if seat[1] == token then
-      restore(KEYS[i], KEYS[5])
       redis.call('DEL', KEYS[i])
       publish(root .. 'events', 'released ' .. i - 6 .. ' ' .. (seat[2] or '0'))
     end

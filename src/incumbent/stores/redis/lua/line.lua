@@ -4,18 +4,24 @@
 -- see, the process whose inbox wakes it, and a ticket that is unique there. Beside it, `alive` holds deadlines (ms):
 -- `p:process` until when a process is believed to be there, `w:place` until when a woken waiter may take its seat.
 
--- The run of this seat's term does not count: the tick is again what it was before, unless another run has set it since.
-local function restore(seat, tick)
-  local run = redis.call('HMGET', seat, 'was', 'period')
-  if not run[2] or redis.call('GET', tick) ~= run[2] then
+-- The tick is `begins token was`: when the last period began that was run (ms), the token of who ran it, and what the
+-- tick said before, which may have to be put back. Returns the three as they stand there, each '' where there is none.
+local function last_run(tick)
+  return string.match(redis.call('GET', tick) or '', '^(%d*) ?(%S*) ?(%d*)')
+end
+
+-- The run of this token does not count: the tick is again what it was before, unless another run has set it since.
+local function restore(tick, token)
+  local _, runner, was = last_run(tick)
+  if runner ~= token then
     return
   end
   -- First, so that a full server does not refuse what follows; and it mends a tick without an end.
   redis.call('PEXPIRE', tick, math.max(FENCE_TTL, redis.call('PTTL', tick)))
-  if run[1] == '' then
+  if was == '' then
     redis.call('DEL', tick)
   else
-    redis.call('SET', tick, run[1], 'KEEPTTL')
+    redis.call('SET', tick, was, 'KEEPTTL')
   end
 end
 

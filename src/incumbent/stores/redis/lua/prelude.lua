@@ -1,9 +1,9 @@
 -- What every script of this folder begins with: the keys, fields and times that they share. No command runs here by
 -- itself, and what a script does not use must cost it next to nothing; what has to do with the line is in line.lua.
 --
--- A seat is a hash: token (who may extend and release it), leader (its name), fence, since (ms); `was` and `period` where
--- a run counts for a period; `asked` when its holder is to step down. These fields and their meaning never change. The
--- token RETAINED belongs to nobody: the work is over, a minimum hold keeps the seat.
+-- A seat is a hash: token (who may extend and release it), leader (its name), fence, since (ms); `asked` when its holder
+-- is to step down. These fields and their meaning never change. The token RETAINED belongs to nobody: the work is over, a
+-- minimum hold keeps the seat.
 
 local RETAINED = 'retained'
 local FENCE_TTL = 86400000

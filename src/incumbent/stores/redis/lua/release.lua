@@ -14,7 +14,7 @@ if seat[1] ~= token then
   answer = seat[1] and 'taken' or 'gone'
 else
   if ARGV[6] == '1' then
-    restore(mine_key, KEYS[5])
+    restore(KEYS[5], token)
   end
   if keep > 0 then
     kept = retain(mine_key, math.min(keep, redis.call('PTTL', mine_key)))

@@ -25,6 +25,7 @@ UV = "uv>=0.8"
 PACKAGES = {
     "test": ["nox>=2025.10.14"],
     "demo": ["--editable", f"{ROOT}[cli,embedded]"],
+    "clocks": ["--editable", f"{ROOT}[cron]", "tzdata"],
     "bench": ["--editable", f"{ROOT}[embedded]", "python-redis-lock>=4", "redis-fifo-lock>=0.3"],
 }
 # The caller's own Python settings, which would leak into what we run.

@@ -31,9 +31,19 @@ class OncePer:
         OncePer(3600)  # each hour, counted from the epoch
         OncePer("0 3 * * 1-5", tz="Europe/Berlin")  # from one tick to the next
         OncePer("*/5 * * * *", retry_failed=True)
+
+    Where the clock of a time zone is changed, a cron expression means what Debian's cron does:
+
+    - A job at fixed times (neither the minute nor the hour begins with ``*``) runs once for each of
+      its times. If its time is skipped, it is due in the moment of the change, and several skipped
+      times are one tick. If its time comes twice, it is due the first time only.
+    - Any other job, and one whose expression has a field for seconds, goes by what the clock shows:
+      it is not due at a time that is skipped, and due twice at a time that comes twice.
+
+    A period is always from one tick to the next, without gap and overlap.
     """
 
-    __slots__ = ("_length", "_ticks", "every", "retry_failed")
+    __slots__ = ("_length", "_present", "_ticks", "every", "retry_failed")
 
     def __init__(
         self,
@@ -60,6 +70,7 @@ class OncePer:
         self.retry_failed: bool = retry_failed
         self._length = 0
         self._ticks: Ticks | None = None
+        self._present = Period(0, 0)
         if isinstance(every, str):
             from incumbent import cron  # noqa: PLC0415 - only who needs it loads it
 
@@ -91,8 +102,11 @@ class OncePer:
         if self._ticks is None:
             begins = now - now % self._length
             return Period(begins, begins + self._length)
-        last, following = self._ticks.around(now // 1000)
-        return Period(1000 * last, 1000 * following)
+        present = self._present  # it is asked for again and again
+        if not present.begins <= now < present.ends:
+            last, following = self._ticks.around(now // 1000)
+            present = self._present = Period(1000 * last, 1000 * following)
+        return present
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OncePer) and self._content == other._content

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ from redis.exceptions import AuthenticationError, ResponseError
 
 from incumbent import Elected, LeaderElector, LeaderOptions, MemoryStore, OncePer, Skipped
 from incumbent.events import ActionRaised, AttemptDelayed
+from incumbent.periods import Period
 from kit.fixtures import MakeClient, MakeProxy
 from kit.servers import Server
 from kit.waiting import wait_until
@@ -237,6 +239,73 @@ async def test_bad_input_is_refused_before_any_io(every: Any, action: Any, error
         await elector.schedule("tick", every=every, action=action)
     with pytest.raises(ValueError, match="blank"):
         await elector.schedule(" ", every=60, action=nothing)
+
+
+async def test_the_loop_turns_between_two_runs_whatever_the_action_does() -> None:
+    """An action that never awaits, and takes longer than a period, leaves a turn to the others."""
+    runs = beats = 0
+
+    class EnoughError(BaseException):
+        pass
+
+    async def act() -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 5:
+            raise EnoughError
+        time.sleep(0.15)  # noqa: ASYNC251 - it is what it should not do
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            beats += 1
+            await asyncio.sleep(0)
+
+    heart = asyncio.create_task(beat())
+    with pytest.raises(EnoughError):
+        await LeaderElector(MemoryStore(), hooks=[]).schedule("tick", every=0.1, action=act)
+    counted = beats
+    await cancel(heart)
+    assert counted >= runs
+
+
+async def test_a_period_that_is_over_does_not_stop_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Should a zone's clock do what nobody has thought of, other tasks still get their turns."""
+    monkeypatch.setattr(OncePer, "period", lambda self, now: Period(0, now - 60_000))
+    task = ticking(LeaderElector(MemoryStore(), hooks=[]), nothing)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not task.done()
+    await cancel(task)
+
+
+async def test_a_schedule_goes_on_in_the_hour_that_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At 02:05 for the second time, the job of 02:30 is due tomorrow, and the loop turns."""
+    start = datetime(2026, 10, 25, 1, 5, tzinfo=UTC).timestamp()
+    began = time.monotonic()
+    monkeypatch.setattr(
+        MemoryStore,
+        "wall_clock",
+        lambda self: round(1000 * (start + time.monotonic() - began)),
+    )
+    elector = LeaderElector(MemoryStore(), hooks=[])
+    nightly = OncePer("30 2 * * *", tz="Europe/Berlin")
+    runs = Counter[str]()
+
+    async def act() -> None:
+        runs["run"] += 1
+
+    task = ticking(elector, act, nightly)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    start += 24.5 * 3600  # 02:35 of the next day; the schedule looks at the clock now and then
+    await wait_until(lambda: runs["run"] == 1, within=60)
+    await cancel(task)
+    assert await elector.using(once_per=nightly).attempt("tick", nothing) == Skipped("already_ran")
 
 
 async def test_a_failed_run_is_retried_within_its_tick(

@@ -1,7 +1,8 @@
 """incumbent.periods and incumbent.cron: which stretch of time an instant belongs to."""
 
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from incumbent import LeaderOptions, OncePer
 from incumbent.periods import LONGEST, SHORTEST, Period
+from kit import clockchanges
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MILLISECONDS = st.integers(0, 4_000_000_000_000)
@@ -60,6 +62,106 @@ def test_the_zone_counts() -> None:
     now = ms(2026, 7, 1, 23, 0)
     assert OncePer("0 0 * * *").period(now).begins == ms(2026, 7, 1)
     assert OncePer("0 0 * * *", tz="Europe/Berlin").period(now).begins == ms(2026, 7, 1, 22)
+
+
+@pytest.mark.parametrize(
+    ("zone", "year", "count"),
+    [
+        ("Europe/Berlin", 2026, 2),
+        ("America/New_York", 2026, 2),
+        ("Pacific/Chatham", 2027, 2),  # 45 minutes off, and changed at a quarter to
+        ("Australia/Lord_Howe", 2026, 2),  # by half an hour
+        ("Antarctica/Troll", 2026, 2),  # by two hours
+        ("Africa/Casablanca", 2026, 2),  # forward and back within five weeks
+        ("Africa/Cairo", 2027, 2),  # at midnight: a day begins at one o'clock
+        ("Asia/Kolkata", 2026, 0),
+        ("Pacific/Apia", 2011, 3),  # a day was left out
+    ],
+)
+def test_each_change_of_the_clock_is_in_a_period_of_the_right_ticks(
+    zone: str, year: int, count: int
+) -> None:
+    """A sample of what `scripts/clocks` does for all zones."""
+    changes = list(clockchanges.changes(zone, year, year))
+    assert len(changes) == count
+    for number, change in enumerate(changes):
+        for expression in clockchanges.EXPRESSIONS[number::4]:
+            looked, wrong = clockchanges.wrong(expression, zone, change)
+            assert looked > 20
+            assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("expression", "ticks"),
+    [
+        ("30 2 * * *", [(24, 0, 30), (25, 0, 30), (26, 1, 30)]),
+        ("0,30 2 * * *", [(25, 0, 0), (25, 0, 30), (26, 1, 0)]),
+        ("30 * * * *", [(24, 23, 30), (25, 0, 30), (25, 1, 30), (25, 2, 30)]),
+        ("*/30 2 * * *", [(25, 0, 0), (25, 0, 30), (25, 1, 0), (25, 1, 30), (26, 1, 0)]),
+        ("0 30 2 * * *", [(25, 0, 30), (25, 1, 30), (26, 1, 30)]),
+    ],
+)
+def test_a_repeated_hour_counts_once_for_a_job_at_fixed_times(
+    expression: str, ticks: list[tuple[int, ...]]
+) -> None:
+    """On 25 October, the hour from 00:00 to 01:00 UTC is shown again from 01:00 to 02:00."""
+    once = OncePer(expression, tz="Europe/Berlin")
+    for begins, ends in pairwise(ms(2026, 10, *tick) for tick in ticks):
+        for now in (begins, (begins + ends) // 2, ends - 1):
+            assert once.period(now) == Period(begins, ends)
+
+
+@pytest.mark.parametrize(
+    ("expression", "ticks"),
+    [
+        ("30 2 * * *", [(28, 1, 30), (29, 1, 0), (30, 0, 30)]),
+        ("0,30 2 * * *", [(28, 1, 0), (28, 1, 30), (29, 1, 0), (30, 0, 0)]),
+        ("30 1-3 * * *", [(29, 0, 30), (29, 1, 0), (29, 1, 30), (29, 23, 30)]),
+        ("*/30 2 * * *", [(28, 1, 0), (28, 1, 30), (30, 0, 0)]),
+        ("0 */2 * * *", [(28, 23, 0), (29, 2, 0), (29, 4, 0)]),
+    ],
+)
+def test_a_skipped_hour_is_made_up_for_a_job_at_fixed_times(
+    expression: str, ticks: list[tuple[int, ...]]
+) -> None:
+    """On 29 March at 01:00 UTC the clock goes from two to three."""
+    once = OncePer(expression, tz="Europe/Berlin")
+    for begins, ends in pairwise(ms(2026, 3, *tick) for tick in ticks):
+        for now in (begins, (begins + ends) // 2, ends - 1):
+            assert once.period(now) == Period(begins, ends)
+
+
+def test_every_two_hours_on_chatham_has_an_end() -> None:
+    """Around a change at a quarter to four, this one was never found."""
+    once = OncePer("0 */2 * * *", tz="Pacific/Chatham")
+    for change in clockchanges.changes("Pacific/Chatham", 2026, 2028):
+        for minutes in range(-300, 301):
+            now = 1000 * (change.at + 60 * minutes)
+            period = once.period(now)
+            assert period.begins <= now < period.ends <= period.begins + 3 * 3_600_000
+
+
+def test_a_zone_need_not_be_one_of_zoneinfo() -> None:
+    """A fixed offset, and a class that knows no `fold`, are asked about instants only."""
+
+    class Old(tzinfo):
+        def utcoffset(self, when: datetime | None) -> timedelta:
+            summer = when is not None and (when.month, when.day, when.hour) >= (3, 29, 2)
+            return timedelta(hours=2 if summer else 1)
+
+        def dst(self, when: datetime | None) -> timedelta:
+            return self.utcoffset(when) - timedelta(hours=1)
+
+        def tzname(self, when: datetime | None) -> str:
+            return "old"
+
+    for zone in (timezone(timedelta(hours=5, minutes=30)), Old()):
+        once = OncePer("30 2 * * *", tz=zone)
+        for minutes in range(0, 3 * 24 * 60, 7):
+            now = ms(2026, 3, 28) + 60_000 * minutes
+            period = once.period(now)
+            assert period.begins <= now < period.ends
+            assert once.period(period.ends).begins == period.ends
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,13 @@ async def schedule(
     """Answer every tick from the next one on; see `Elector.schedule`."""
     action = partial(_shielded_from_itself, action)
     store = office.store
-    answered = once_per.period(store.wall_clock()).begins
+    answered = once_per.period(store.wall_clock())
     while True:
+        await sleep_until(answered.ends, store)
         period = once_per.period(store.wall_clock())
-        if period.begins <= answered:
-            await _sleep_until(period.ends, store)
+        if period.begins <= answered.begins:  # the clock was set back
             continue
-        candidacy = stand(wait_time=_seconds_left(period, store), after=answered)
+        candidacy = stand(wait_time=_seconds_left(period, store), after=answered.begins)
         try:
             await run(candidacy, action)
         except Exception as error:
@@ -57,14 +57,19 @@ async def schedule(
             left = _seconds_left(period, store)
             office.tell(events.AttemptDelayed, candidacy, error=error, retry_in=left)
         # The server may have told that it is earlier than we thought: then the tick is yet to come.
-        answered = min(period, once_per.period(store.wall_clock())).begins
+        answered = min(period, once_per.period(store.wall_clock()))
 
 
 def _seconds_left(period: Period, store: Store) -> float:
     return max(0, period.ends - store.wall_clock()) / 1000
 
 
-async def _sleep_until(instant: int, store: Store) -> None:
+async def sleep_until(instant: int, store: Store) -> None:
+    """Sleep until the clock that counts periods says `instant`: milliseconds since the epoch.
+
+    Suspends also when that is over, so that no loop around it keeps the event loop from turning.
+    """
+    await asyncio.sleep(0)
     late = random.uniform(*A_LITTLE_LATER)
     while (left := (instant - store.wall_clock()) / 1000 + late) > 0:  # noqa: ASYNC110 - for time
         await asyncio.sleep(min(left, LONGEST_SLEEP))

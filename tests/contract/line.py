@@ -30,6 +30,8 @@ class Waiter:
     size: int
     number: int
     arrival: int = 0
+    grace: int = GRACE
+    """Milliseconds for which a seat is kept for it."""
 
     @property
     def token(self) -> str:
@@ -44,7 +46,7 @@ class Waiter:
     @property
     def place(self) -> str:
         """Where it stands."""
-        return f"{self.size}:{self.process}:{self.number}"
+        return f"{self.size}:{self.process}:{self.grace}:{self.number}"
 
 
 @dataclass
@@ -56,12 +58,19 @@ class Line:
     caller: "redis.Redis | None" = None
     """Who calls the scripts; by default the server's own client."""
     grace: int = GRACE
+    """That of its waiters."""
+    database: int = 0
+    """As the scripts are told it."""
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     @property
     def root(self) -> str:
-        """What every key and channel begins with."""
+        """What every key begins with."""
         return f"incumbent:{{{self.election}}}:"
+
+    def channel(self, name: str) -> str:
+        """One of the election's channels."""
+        return f"{self.root}db{self.database}:{name}"
 
     def key(self, name: str) -> str:
         """One of the election's keys."""
@@ -82,7 +91,7 @@ class Line:
 
     def waiter(self, process: str = "none", size: int = 1) -> Waiter:
         """A candidate of `process`, new to the server."""
-        return Waiter(process, size, next(self.numbers))
+        return Waiter(process, size, next(self.numbers), grace=self.grace)
 
     def keys(self, size: int) -> list[str]:
         """The keys of acquire and leave."""
@@ -106,7 +115,7 @@ class Line:
     def acquire(self, who: Waiter, *tail: str | int, lease: int = LEASE) -> list[Any]:
         """One try without standing, unless there is a tail."""
         answer: list[Any] = self.run(
-            "acquire", self.keys(who.size), who.token, who.leader, lease, self.grace, *tail
+            "acquire", self.keys(who.size), who.token, who.leader, lease, self.database, *tail
         )
         return answer
 
@@ -124,21 +133,21 @@ class Line:
         restore: bool = False,
     ) -> str:
         """Give a seat back."""
-        flags = int(doubtful), self.grace, int(restore)
+        flags = int(doubtful), self.database, int(restore)
         (answer,) = self.run("release", self.keys(who.size), who.token, seat, keep, *flags)
         return str(answer)
 
     def leave(self, who: Waiter, *, full: bool = False) -> None:
         """Leave the line; a full leave undoes the claim as well."""
         token = who.token if full else ""
-        answer = self.run("leave", self.keys(who.size), token, who.place, self.grace)
+        answer = self.run("leave", self.keys(who.size), token, who.place, self.database)
         assert answer == ["left"]
 
     def touch(self, who: Waiter, *, stale: int = STALE, probe: int = 1) -> tuple[int, int, int]:
         """The touch of a process whose oldest waiter this is."""
         keys = [self.key(name) for name in ("fence", "queue", "alive")] + self.seats(who.size)
         standing, free, soonest = self.run(
-            "touch", keys, who.process, who.place, stale, self.grace, probe
+            "touch", keys, who.process, who.place, stale, self.database, probe
         )
         return standing, free, soonest
 
@@ -163,7 +172,7 @@ class Line:
     def force(self, seat: int = 0, fence: str = "") -> list[Any]:
         """Take a seat from its holder."""
         keys = [self.key("fence"), self.key(f"seat:{seat}")]
-        answer: list[Any] = self.run("force", keys, seat, fence)
+        answer: list[Any] = self.run("force", keys, seat, fence, self.database)
         return answer
 
     # -- behind them -------------------------------------------------------------------------
@@ -272,7 +281,7 @@ class Processes:
     def waiter(self, process: str, size: int = 1) -> Waiter:
         """A candidate of a process, whose inbox is open."""
         if process not in self._inboxes:
-            channel = self.line.key(f"inbox:{process}")
+            channel = self.line.channel(f"inbox:{process}")
             self._inboxes[process] = Listener(self.line.server, channel)
         return self.line.waiter(process, size)
 
@@ -297,7 +306,7 @@ class Processes:
 @contextmanager
 def watching(line: Line) -> Iterator[Listener]:
     """A watcher of the election's events."""
-    listener = Listener(line.server, line.key("events"))
+    listener = Listener(line.server, line.channel("events"))
     try:
         yield listener
     finally:

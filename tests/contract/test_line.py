@@ -7,7 +7,6 @@ import pytest
 from redis import exceptions as redis_errors
 
 from incumbent import clock
-from incumbent.stores.base import LONGEST_GRACE as GRACE
 from incumbent.stores.base import Budget
 from incumbent.stores.redis import line as lines
 from incumbent.stores.redis.line import LONGEST_PERIOD, SILENT, Line, Touch
@@ -224,13 +223,13 @@ async def test_the_latest_word_of_a_seat_counts() -> None:
     await scene.end()
 
 
-async def test_a_touch_comes_after_the_grace_of_a_free_seat() -> None:
-    """It is kept for somebody who was woken, and may never come."""
+async def test_a_touch_comes_when_a_free_seat_is_kept_no_longer() -> None:
+    """Who was woken to it may never come; how long it has, the server knows."""
     scene = Scene()
-    scene.desk.answer = Touch(standing=True, free=1, soonest=math.inf)
+    scene.desk.answer = Touch(standing=True, free=1, soonest=2.5)
     scene.stand()
     await scene.touched()
-    assert GRACE - NOW < scene.due_in() <= GRACE + lines.A_LITTLE_LATER[1]
+    assert 2.5 - NOW < scene.due_in() <= 2.5 + lines.A_LITTLE_LATER[1]
     await scene.end()
 
 

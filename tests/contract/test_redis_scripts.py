@@ -29,7 +29,7 @@ OF_CANDIDATES = {"enrol", "result", "snapshot", "withdraw"}
 
 NO_TIMES = {
     *("token", "leader", "fence", "doubtful", "place", "process", "probe", "restore", "seat"),
-    *("node", "strategy", "metadata", "deed"),
+    *("node", "strategy", "metadata", "deed", "database"),
 }
 WITH_LINE = {"acquire", "leave", "release", "touch"}
 WITH_PUBLISH = {"acquire", "force", "leave", "release", "touch"}
@@ -301,7 +301,7 @@ async def test_the_store_calls_each_script_as_its_header_says(redis_bench: Bench
     assert [run.script for run in runs] == [script for script, _ in meant]
     for run, (_, values) in zip(runs, meant, strict=True):
         check_keys(run, "job", 3)
-        known = {"token": a.token, "leader": a.leader_id, "grace_ms": "1000"}
+        known = {"token": a.token, "leader": a.leader_id, "database": "0"}
         check_args(run, {**known, **values})
 
 
@@ -318,7 +318,7 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
         return name, answer
 
     def acquire(token: str, *args: str | int, keys: list[str] = seats) -> tuple[str, list[Any]]:
-        return run("acquire", [*line, *keys], token, f"leader-{token}", 30000, 1000, *args)
+        return run("acquire", [*line, *keys], token, f"leader-{token}", 30000, 0, *args)
 
     other = [key("other", name) for name in (*LINE, "fence", "seat:0")]
     now = int(server.cli("TIME")[0]) * 1000
@@ -329,21 +329,21 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
         acquire("b", keys=seats[:1]),
         acquire("b", "", 0, 0, *always),
         acquire("b", "", 0, 0, *never),
-        acquire("b", "1:p:1", 0, 30_000, keys=seats[:1]),
-        run("touch", [fence, queue, alive, *seats], "p", "1:p:1", 30_000, 1000, 1),
+        acquire("b", "1:p:1000:1", 0, 30_000, keys=seats[:1]),
+        run("touch", [fence, queue, alive, *seats], "p", "1:p:1000:1", 30_000, 0, 1),
         run("extend", [fence, seats[0]], "a", 30000),
         run("extend", [fence, seats[0]], "b", 30000),
         run("extend", [fence, seats[1]], "b", 30000),
         run("step_down", seats, ""),
         run("state", [fence, queue, *seats]),
-        run("release", [*line, *seats], "b", 0, 0, 0, 1000, 0),
-        run("release", [*line, *seats], "a", 0, 0, 0, 1000, 1),
-        run("release", [*line, *seats], "a", 0, 0, 0, 1000, 0),
-        run("force", other[-2:], 0, ""),
-        run("acquire", [*other[:5], other[-1]], "a", "leader-a", 30_000, 1000),
-        run("force", other[-2:], 0, ""),
-        run("force", other[-2:], 0, ""),
-        run("leave", [*line, *seats], "a", "", 1000),
+        run("release", [*line, *seats], "b", 0, 0, 0, 0, 0),
+        run("release", [*line, *seats], "a", 0, 0, 0, 0, 1),
+        run("release", [*line, *seats], "a", 0, 0, 0, 0, 0),
+        run("force", other[-2:], 0, "", 0),
+        run("acquire", [*other[:5], other[-1]], "a", "leader-a", 30_000, 0),
+        run("force", other[-2:], 0, "", 0),
+        run("force", other[-2:], 0, "", 0),
+        run("leave", [*line, *seats], "a", "", 0),
         acquire("a"),
     ]
     tags: dict[str, set[str]] = {name: set() for name in NAMES if name not in OF_CANDIDATES}

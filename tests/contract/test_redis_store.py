@@ -398,7 +398,7 @@ async def test_a_line_that_is_over_is_unsubscribed(valkey: Server, make_client: 
     await store.acquire(claim("job", "a"), BUDGET)
     place = await stand(store, "b")
     (channel,) = valkey.cli("PUBSUB", "CHANNELS", "incumbent:*")
-    assert channel.startswith(key("job", "inbox:"))
+    assert channel.startswith(key("job", "db0:inbox:"))
     await place.leave(BUDGET)
     assert valkey.cli("PUBSUB", "CHANNELS", "incumbent:*") == [channel]
     await wait_until(lambda: valkey.cli("PUBSUB", "CHANNELS", "incumbent:*") == [])

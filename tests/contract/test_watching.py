@@ -253,8 +253,8 @@ async def test_a_hundred_watchers_of_one_election_share_one_subscription(
         await redis_bench.store.watch("job", 1, BUDGET, each.mailbox)
     for each in readers:
         await each.next()
-    assert server.cli("PUBSUB", "NUMSUB", "incumbent:{job}:events") == [
-        "incumbent:{job}:events",
+    assert server.cli("PUBSUB", "NUMSUB", "incumbent:{job}:db0:events") == [
+        "incumbent:{job}:db0:events",
         1,
     ]
     assert len(connections(server)) <= 2
@@ -272,7 +272,7 @@ async def test_words_that_are_not_ours_are_ignored(redis_bench: Bench, reader: R
     await reader.begin(redis_bench.store)
     words: list[str | bytes] = ["", "renewed 0 7", "elected", "released", "retained 0 7", b"\xff"]
     for word in (*words, "elected 0 x 1 1 a", "elected 0 7 99999999999999999999 1 a"):
-        server.cli("PUBLISH", "incumbent:{job}:events", word)
+        server.cli("PUBLISH", "incumbent:{job}:db0:events", word)
     await redis_bench.elect(claim("job"))
     assert await reader.next() == "a0"
     assert await reader.quiet()

@@ -20,7 +20,7 @@ from kit.servers import Server
 from kit.waiting import wait_until
 from promises.scene import at_most, cancel, nothing, quick, seat_key, steal
 
-EVENTS = "incumbent:{job}:events"
+EVENTS = "incumbent:{job}:db0:events"
 
 
 class Viewer:
@@ -195,6 +195,40 @@ async def test_the_name_is_the_one_that_was_asked_for(client: "redis.asyncio.Red
         async with elector.lead("job"):
             state = await anext(tenant.watch("job"))
         assert state == LeaderState("job")
+
+
+@pytest.mark.parametrize("over", ["tcp", "unix"])
+async def test_p11_another_database_is_another_election(
+    own_server: Server, make_client: MakeClient, view: View, over: str
+) -> None:
+    """The same names in two databases: neither watches the other, nor waits for it."""
+    urls = {"tcp": own_server.url, "unix": own_server.unix_url}
+    one = make_client(urls[over])
+    other = make_client(urls[over].replace("/0", "/1").replace("db=0", "db=1"))
+    async with (
+        LeaderElector(one, quick(lease_time=60), leader_id="one") as here,
+        LeaderElector(other, quick(lease_time=60, wait_time=60), leader_id="other") as there,
+    ):
+        mine, theirs = view(here), view(there)
+        await mine.has("-")
+        await theirs.has("-")
+        async with there.lead("job"):
+            await theirs.has("-", "other")
+            async with here.lead("job"):
+                await mine.has("-", "one")
+                waiting = asyncio.create_task(there.run_if_leader("job", nothing))
+                await wait_until(lambda: heard_in(own_server, "db1:inbox:*"))
+            await mine.has("-", "one", "-")
+        await waiting
+        await theirs.has("-", "other", "-", "other", "-")
+        await mine.has("-", "one", "-")
+        assert heard_in(own_server, "db0:*") == ["incumbent:{job}:db0:events"]
+
+
+def heard_in(server: Server, channels: str) -> list[str]:
+    """The channels of ``job`` that somebody listens to."""
+    found: list[str] = server.cli("PUBSUB", "CHANNELS", "incumbent:{job}:" + channels)
+    return found
 
 
 # -- nothing is lost -------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import pytest
 
-from incumbent.stores.redis.keys import keys_of
+from incumbent.stores.redis.keys import channels_of, keys_of
 from incumbent.stores.redis.slots import Address, address_of, read, slot_of
 
 A, B, C = (("10.0.0.1", 7000), ("10.0.0.2", 7000), ("10.0.0.3", 7001))
@@ -66,8 +66,8 @@ def test_keys_and_channels_of_an_election_share_a_slot(name: str) -> None:
     keys = keys_of("any-prefix", name, 3)
     slots = {slot_of(each.first) for each in (keys.acquire, keys.state, *keys.extend)}
     slots |= {
-        slot_of(keys.root + b"events"),
-        slot_of(keys.root + b"inbox:0a"),
+        slot_of(channels_of("any-prefix", name, b"0") + b"events"),
+        slot_of(channels_of("any-prefix", name, b"15") + b"inbox:0a"),
         slot_of(name.encode()),
     }
     assert len(slots) == 1

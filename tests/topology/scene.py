@@ -121,7 +121,7 @@ async def led(elector: Any, name: str) -> AsyncIterator[Lease]:
 
 def subscribers(server: Server, name: str) -> int:
     """How many inboxes of an election's waiters this server has, sharded or not."""
-    pattern = f"incumbent:{{{name}}}:inbox:*"
+    pattern = f"incumbent:{{{name}}}:db0:inbox:*"
     found = server.cli("PUBSUB", "CHANNELS", pattern)
     if server.kind != "redis-6":
         found = [*found, *server.cli("PUBSUB", "SHARDCHANNELS", pattern)]

@@ -77,7 +77,9 @@ async def test_the_primary_is_killed_and_a_sentinel_with_it(
         new = watched.primary
         assert new is not victim
         assert new.cli("EXISTS", seat_of("held")) == 1
-        await wait_until(lambda: new.cli("PUBSUB", "CHANNELS", "*{waited}:events"), within=WITHIN)
+        await wait_until(
+            lambda: new.cli("PUBSUB", "CHANNELS", "*{waited}:db0:events"), within=WITHIN
+        )
         assert isinstance(await best.attempt("best", nothing), Elected)
         assert (await third.state("waited")).waiting == 1
     for line in lines:
@@ -105,7 +107,7 @@ async def test_the_primary_is_replaced_in_good_order(
         await journal.has_another(events.TermRenewed, within=WITHIN)
         new = watched.primary
         assert new is not old
-        await wait_until(lambda: new.cli("PUBSUB", "CHANNELS", "*{job}:inbox:*"), within=WITHIN)
+        await wait_until(lambda: new.cli("PUBSUB", "CHANNELS", "*{job}:db0:inbox:*"), within=WITHIN)
     await line.over()
     assert line.led == ["a", "b"]
     assert journal.story() == ["TermStarted", "TermEnded"]

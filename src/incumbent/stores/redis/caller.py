@@ -36,6 +36,8 @@ class Caller:
     """The way to the server of `client`, or to its cluster, for one event loop and one process."""
 
     def __init__(self, client: Redis | RedisCluster) -> None:
+        self.database: bytes = database_of(client)
+        """The number of the client's database, as its connections are told it."""
         self._way: Way = _way_of(client)
         self._sharded = isinstance(client, RedisCluster)
         self._pid = process.pid
@@ -131,6 +133,17 @@ def pause_for(error: redis_errors.RedisError, failures: int) -> float:
     if failures <= MOST_REDIRECTS and faults.redirect(error):
         return 0.0
     return pause_after(failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random())
+
+
+def database_of(client: Redis | RedisCluster) -> bytes:
+    """The number of the database that `client` was made for.
+
+    Its connections are told to use that one; a SELECT by hand takes a connection elsewhere, with
+    its keys, and is nothing that a pool allows for.
+    """
+    if isinstance(client, RedisCluster):
+        return b"0"  # a cluster has no other, as far as this client knows
+    return str(client.connection_pool.connection_kwargs.get("db") or 0).encode()
 
 
 def _way_of(client: Redis | RedisCluster) -> Way:

@@ -14,6 +14,8 @@ from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 
 from incumbent.stores.base import Budget
+from incumbent.stores.redis.caller import database_of
+from incumbent.stores.redis.keys import channels_of, keys_of
 from incumbent.stores.redis.replies import text
 from incumbent.stores.redis.store import Client, RedisStore
 from incumbent.stores.redis.survey import Named, answer, impatient, keys_under, named
@@ -137,7 +139,9 @@ class _Look:
         self._client = client
         self._prefix = prefix
         self._within = within
-        self._root = f"{prefix}:{{doctor-{urandom(8).hex()}}}:"
+        election = f"doctor-{urandom(8).hex()}"
+        self._key = keys_of(prefix, election, 1).root + b"x"
+        self._channel = channels_of(prefix, election, database_of(client)) + b"events"
 
     async def clock(self) -> tuple[tuple[float, float, float], float]:
         """When it was looked at, the round trip, our clocks' distance; how far it is ahead."""
@@ -166,7 +170,7 @@ class _Look:
         return known
 
     async def refused(self) -> tuple[str, ...]:
-        names = {KEY: f"{self._root}x".encode(), CHANNEL: f"{self._root}events".encode()}
+        names = {KEY: self._key, CHANNEL: self._channel}
         refused: list[str] = []
         for command, arguments in TRIES.items():
             sent = [names.get(argument, argument) for argument in arguments]
@@ -180,7 +184,7 @@ class _Look:
                 pass  # another complaint, so it is not the right that is missing
         try:
             async with self._client.pubsub() as listener:
-                await self._ask(listener.subscribe(f"{self._root}events"))
+                await self._ask(listener.subscribe(self._channel))
         except redis_errors.NoPermissionError:
             refused.append("SUBSCRIBE")
         except redis_errors.ResponseError:
@@ -194,9 +198,8 @@ class _Look:
             return False
 
     async def _listen(self) -> bool:
-        channel = f"{self._root}events"
         async with self._client.pubsub() as listener:
-            await self._ask(listener.subscribe(channel))
+            await self._ask(listener.subscribe(self._channel))
             deadline = time.monotonic() + min(LISTENING, self._within)
             asked = False
             while (left := deadline - time.monotonic()) > 0:
@@ -205,7 +208,7 @@ class _Look:
                     return True
                 if said is not None and not asked:
                     asked = True
-                    await self._ask(self._client.publish(channel, "doctor"))
+                    await self._ask(self._client.publish(self._channel, "doctor"))
         return False
 
     async def keys(self) -> tuple[int, tuple[str, ...], tuple[str, ...], bool]:

@@ -50,6 +50,15 @@ def keys_of(prefix: str, election: str, seats: int) -> Keys:
     )
 
 
+def channels_of(prefix: str, election: str, database: bytes) -> bytes:
+    """What the names of the election's channels begin with.
+
+    The database is in it because channels belong to none: what is published in one is heard in all.
+    Source: https://redis.io/docs/latest/develop/pubsub/#database--scoping
+    """
+    return f"{prefix}:{{{election}}}:db".encode() + database + b":"
+
+
 class RegistryKeys(NamedTuple):
     """The keys of the scripts about candidates, in the order of their headers."""
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 from redis import exceptions as redis_errors
 
 from incumbent.backoff import pause_after
-from incumbent.stores.base import LONGEST_GRACE, Budget, grace_of
+from incumbent.stores.base import Budget
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.place import ServerPlace
 
@@ -44,7 +44,10 @@ class Touch(NamedTuple):
     free: int
     """How many seats are free."""
     soonest: float
-    """Seconds until the next one may be; infinite when none has an end."""
+    """Seconds until the next one may be, or is not kept any longer for who was called to it.
+
+    Infinite when none has an end.
+    """
 
 
 class Desk(Protocol):
@@ -88,8 +91,6 @@ class Line:
         """As many as the waiter that sees most can see."""
         self.period: float = LONGEST_PERIOD
         """Seconds between two touches when there is nothing else to look at."""
-        self.grace: float = LONGEST_GRACE
-        """Seconds for which a seat is kept for who was called."""
         self._desk = desk
         self._places: dict[bytes, ServerPlace] = {}
         self._hearing = False
@@ -120,7 +121,6 @@ class Line:
         self._places[place.name] = place
         self.seats = max(self.seats, place.seats)
         self.period = min(self.period, lease_time / 3)
-        self.grace = min(self.grace, grace_of(lease_time))
         if self._settled.done() and not self._hearing:
             self._touch_within(random.uniform(*SILENT))
 
@@ -226,8 +226,7 @@ class Line:
             return
         if not answer.standing and oldest.open:
             self._call_all()
-        # A seat that is free is kept for somebody who may never come.
-        self.expect(min(answer.soonest, self.grace) if answer.free else answer.soonest)
+        self.expect(answer.soonest)
         if self._probe_alarm is None and self._places:
             self._probe_alarm = asyncio.get_running_loop().call_later(
                 PROBE_WITHIN, self._look_for_probe, self._probes

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from incumbent import process
 from incumbent.shield import stop
-from incumbent.stores.base import Budget, Claim
+from incumbent.stores.base import Budget, Claim, grace_of
 from incumbent.stores.redis import scripts
 from incumbent.stores.redis.caller import Caller
-from incumbent.stores.redis.keys import Keys, keys_of
+from incumbent.stores.redis.keys import Keys, channels_of, keys_of
 from incumbent.stores.redis.line import Line, Touch
 from incumbent.stores.redis.place import ServerPlace
 from incumbent.stores.redis.scripts import ms
@@ -58,7 +58,8 @@ class Lines:
         line = self._lines.get(claim.election)
         if line is None:
             line = self._lines[claim.election] = Line(self, claim.election)
-        name = b"%d:%b:%d" % (claim.seats, self._process, next(self._tickets))
+        own = self._process, ms(grace_of(claim.lease_time)), next(self._tickets)
+        name = b"%d:%b:%b:%d" % (claim.seats, *own)
         place = ServerPlace(line, claim.seats, name)
         line.add(place, claim.lease_time)
         try:
@@ -104,14 +105,15 @@ class Lines:
 
     async def ask_touch(self, line: Line, place: ServerPlace, probe: int) -> Touch:
         """Send a touch."""
-        args = (self._process, place.name, ms(place.stale_after), ms(line.grace), b"%d" % probe)
+        stale, database = ms(place.stale_after), self._caller.database
+        args = (self._process, place.name, stale, database, b"%d" % probe)
         reply = await self._caller.run(scripts.TOUCH, self._keys(line).touch, args, PATIENCE)
         standing, free, soonest = (int(each) for each in reply)
         return Touch(standing > 0, free, soonest / 1000 if soonest >= 0 else math.inf)
 
     async def leave(self, line: Line, place: bytes, budget: Budget) -> None:
         """Take `place` out of the line, and pass on what was due to it."""
-        args = (b"", place, ms(line.grace))
+        args = (b"", place, self._caller.database)
         await self._caller.run(scripts.LEAVE, self._keys(line).leave, args, budget)
 
     async def _leave_quietly(self, line: Line, place: bytes) -> None:
@@ -122,7 +124,8 @@ class Lines:
         return keys_of(self._prefix, line.election, line.seats)
 
     def _channel(self, line: Line) -> bytes:
-        return f"{self._prefix}:{{{line.election}}}:inbox:".encode() + self._process
+        channels = channels_of(self._prefix, line.election, self._caller.database)
+        return channels + b"inbox:" + self._process
 
     def _start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         task = self._loop.create_task(work(), name=name, context=Context())

@@ -30,11 +30,10 @@ from incumbent.stores.base import (
     Ran,
     Released,
     Tenure,
-    grace_of,
 )
 from incumbent.stores.redis import faults, scripts
 from incumbent.stores.redis.caller import Caller
-from incumbent.stores.redis.keys import keys_of
+from incumbent.stores.redis.keys import channels_of, keys_of
 from incumbent.stores.redis.lines import Lines
 from incumbent.stores.redis.place import ServerPlace
 from incumbent.stores.redis.replies import leader_of
@@ -131,7 +130,8 @@ class RedisStore:
         last: bool,
     ) -> Awaitable[Reply]:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        args = (claim.token.encode(), *_stand_of(claim.leader_id, claim.lease_time))
+        stand = _stand_of(claim.leader_id, claim.lease_time)
+        args = (claim.token.encode(), *stand, self._caller.database)
         if mine is not None:
             mine.asking()
             stale = b"0" if last else ms(mine.stale_after)
@@ -222,7 +222,11 @@ class RedisStore:
         args = (
             claim.token.encode(),
             *_parting_of(
-                grant.seat, keep, claim.lease_time, doubtful=grant.doubtful, restore=restore
+                grant.seat,
+                keep,
+                self._caller.database,
+                doubtful=grant.doubtful,
+                restore=restore,
             ),
         )
         reply = await self._caller.run(scripts.RELEASE, keys.release, args, budget, request)
@@ -246,7 +250,7 @@ class RedisStore:
     ) -> LeaderInfo | None:
         keys = keys_of(self._prefix, election, seat + 1)
         request = Request()
-        args = (b"%d" % seat, b"" if fence is None else b"%d" % fence)
+        args = (b"%d" % seat, b"" if fence is None else b"%d" % fence, self._caller.database)
         reply = await self._caller.run(scripts.FORCE, keys.force[seat], args, budget, request)
         if reply[0] == b"forced" or (reply[0] == b"kept" and request.doubtful):
             return leader_of([*reply[1:], True])
@@ -274,7 +278,8 @@ class RedisStore:
         if self._watching is None or not self._watching.hubs.at_home:
             from incumbent.stores.redis.watching import Watching  # noqa: PLC0415 - few will watch
 
-            self._watching = Watching(lines.inbox, self._prefix, self._look)
+            channels = partial(channels_of, self._prefix, database=self._caller.database)
+            self._watching = Watching(lines.inbox, channels, self._look)
         self._watching.hubs.join(election, seats, budget, mailbox)
 
     def passing(self, error: Exception) -> bool:
@@ -318,7 +323,7 @@ class RedisStore:
 
     async def _leave(self, claim: Claim, budget: Budget, place: bytes) -> None:
         keys = keys_of(self._prefix, claim.election, claim.seats)
-        args = (claim.token.encode(), place, ms(grace_of(claim.lease_time)))
+        args = (claim.token.encode(), place, self._caller.database)
         await self._caller.run(scripts.LEAVE, keys.leave, args, budget)
 
     async def _leave_quietly(
@@ -342,16 +347,15 @@ def _parts(budget: Budget) -> tuple[Budget, Budget]:
 @lru_cache(maxsize=512)
 def _stand_of(leader_id: str, lease_time: float) -> tuple[bytes, ...]:
     """What a claim says beside its token, as the script is told it."""
-    return leader_id.encode(), ms(lease_time), ms(grace_of(lease_time))
+    return leader_id.encode(), ms(lease_time)
 
 
 @lru_cache(maxsize=512)
 def _parting_of(
-    seat: int, keep: float, lease_time: float, *, doubtful: bool, restore: bool
+    seat: int, keep: float, database: bytes, *, doubtful: bool, restore: bool
 ) -> tuple[bytes, ...]:
     """What a release says beside its token."""
-    grace = ms(grace_of(lease_time))
-    return b"%d" % seat, ms(keep), _flag(doubtful), grace, _flag(restore)
+    return b"%d" % seat, ms(keep), _flag(doubtful), database, _flag(restore)
 
 
 def _ours(place: Place | None) -> ServerPlace | None:

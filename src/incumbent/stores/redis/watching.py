@@ -11,20 +11,22 @@ from incumbent.stores.base import Budget, instant
 from incumbent.stores.board import Message, SeatFreed, SeatRetained, SeatTaken, Snapshot
 from incumbent.stores.hub import Hub, Hubs
 from incumbent.stores.redis import faults
-from incumbent.stores.redis.keys import keys_of
 from incumbent.stores.redis.way import Ears
 
 Take: TypeAlias = Callable[[str, int, Budget], Awaitable[tuple[LeaderState, int]]]
 """Asks the server: election, seats, budget; the state, and the last fence that was given."""
 
+ChannelsOf: TypeAlias = Callable[[str], bytes]
+"""What the names of an election's channels begin with."""
+
 
 class Watching:
     """What is watched by way of one `inbox`."""
 
-    def __init__(self, inbox: Ears, prefix: str, take: Take) -> None:
+    def __init__(self, inbox: Ears, channels_of: ChannelsOf, take: Take) -> None:
         self.hubs: Hubs = Hubs(self)
         self._inbox = inbox
-        self._prefix = prefix
+        self._channels_of = channels_of
         self._take = take
 
     def listen(self, hub: Hub) -> None:
@@ -49,7 +51,7 @@ class Watching:
         return faults.passing(error)
 
     def _channel(self, hub: Hub) -> bytes:
-        return keys_of(self._prefix, hub.election, 1).root + b"events"
+        return self._channels_of(hub.election) + b"events"
 
 
 class _Ear:

@@ -1,16 +1,17 @@
 -- Take the seat that is due to me, or learn that one is mine already, or who has them; stand in line if asked to.
 -- KEYS: fence gone queue alive tick seat+
--- ARGV: token leader lease_ms grace_ms [place arrival_us stale_ms [from_ms to_ms]]
+-- ARGV: token leader lease_ms database [place arrival_us stale_ms [from_ms to_ms]]
 -- Returns: {'granted', seat, fence, since, ttl}, {'busy', seat, leader, fence, since, ttl, retained, arrival},
 --   {'ran', now}, {'when', now} or {'gone'}
 -- `place` is missing or '' for one try without standing. `arrival_us` is 0 for a newcomer, else what it was told, so
 -- that a waiter that was dropped by mistake gets its place back. `stale_ms` is how long its process is believed to be
--- there; 0 for the last try: take the seat or leave the line. Where every seat is free but due to others, seat is -1.
+-- there; 0 for the last try: take the seat or leave the line. Where every seat is free but due to others, seat is -1,
+-- and ttl the time until one of them must have come.
 -- With a period, [from_ms, to_ms) by the server's clock, there is one run in it: 'ran' when it has been, 'when' when
 -- the period is not now.
 
 local fence_key, gone_key, queue_key, tick_key = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
-local token, leader, lease, grace = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local token, leader, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local place, arrival, stale = ARGV[5] or '', ARGV[6] or '0', tonumber(ARGV[7])
 local from, to = tonumber(ARGV[8]), tonumber(ARGV[9])
 
@@ -37,8 +38,8 @@ end
 
 local now = now_us()
 local now_ms = math.floor(now / 1000)
-local root = string.sub(fence_key, 1, -6)
-local line = lined and line_of(root, queue_key, KEYS[4], grace, now_ms)
+local channels = channels_of(fence_key, ARGV[4])
+local line = lined and line_of(channels, queue_key, KEYS[4], now_ms)
 
 if mine then
   if place ~= '' then
@@ -101,7 +102,8 @@ if not seat then
   end
   local index, ttl = soonest(KEYS, 6, lease)
   if not index then
-    return {'busy', -1, '', '0', '0', grace, 0, arrival}
+    local kept = line and line.kept < math.huge and line.kept - now_ms or 1
+    return {'busy', -1, '', '0', '0', kept, 0, arrival}
   end
   local holder = redis.call('HMGET', KEYS[index], 'token', 'leader', 'fence', 'since')
   return {
@@ -139,6 +141,6 @@ if place ~= '' then
   line.forget(place)
 end
 publish(
-  root .. 'events', 'elected ' .. seat .. ' ' .. fence .. ' ' .. since .. ' ' .. lease .. ' ' .. leader
+  channels .. 'events', 'elected ' .. seat .. ' ' .. fence .. ' ' .. since .. ' ' .. lease .. ' ' .. leader
 )
 return {'granted', seat, fence, since, lease}

@@ -1,7 +1,7 @@
 -- Take a seat from its holder, whoever it is. Nobody gets it sooner: its time runs on with nobody's token, so that the
 -- holder, who learns it when it extends its lease, has ended by then.
 -- KEYS: fence seat
--- ARGV: seat fence
+-- ARGV: seat fence database
 -- Returns: {'forced', seat, leader, fence, since, ttl}, {'kept', seat, leader, fence, since, ttl} or {'free'}
 -- `fence` is that of the term that is meant, or '' for any: another one is left alone, as if the seat were free. 'kept'
 -- is a seat that was nobody's before.
@@ -17,6 +17,5 @@ if seat[1] == RETAINED then
 end
 -- The end that it has, or one where somebody has taken that away.
 ttl = retain(KEYS[2], ttl < 0 and FENCE_TTL or ttl)
-local root = string.sub(KEYS[1], 1, -6)
-publish(root .. 'events', 'retained ' .. ARGV[1] .. ' ' .. fence .. ' ' .. ttl)
+publish(channels_of(KEYS[1], ARGV[3]) .. 'events', 'retained ' .. ARGV[1] .. ' ' .. fence .. ' ' .. ttl)
 return {'forced', number, leader, fence, since, ttl}

@@ -1,8 +1,9 @@
 -- What the scripts begin with, after the prelude, that free seats or give them to those who stand in line.
 --
--- The line is a sorted set of places by arrival (us). A place is `size:process:ticket`: how many seats its waiter can
--- see, the process whose inbox wakes it, and a ticket that is unique there. Beside it, `alive` holds deadlines (ms):
--- `p:process` until when a process is believed to be there, `w:place` until when a woken waiter may take its seat.
+-- The line is a sorted set of places by arrival (us). A place is `size:process:grace:ticket`: how many seats its waiter
+-- can see, the process whose inbox wakes it, for how long (ms) a seat is then kept for it, and a ticket that is unique
+-- there. Beside it, `alive` holds deadlines (ms): `p:process` until when a process is believed to be there, `w:place`
+-- until when a woken waiter may take its seat.
 
 -- The tick is `begins token was`: when the last period began that was run (ms), the token of who ran it, and what the
 -- tick said before, which may have to be put back. Returns the three as they stand there, each '' where there is none.
@@ -42,14 +43,15 @@ local function soonest(keys, first, lease)
   return index, least
 end
 
--- The line of one election. `root` is what its channels begin with, `grace` how long a woken waiter's seat is kept.
-local function line_of(root, queue, alive, grace, now_ms)
-  local line = {}
+-- The line of one election. `channels` is what the names of its channels begin with.
+local function line_of(channels, queue, alive, now_ms)
+  -- `kept` is until when (ms) a seat is kept for a woken waiter: of those that a walk has met, who must come first.
+  local line = {kept = math.huge}
 
-  -- Size and process of a place; nothing for one of a later release, which is left alone.
+  -- Size, process and grace of a place; a size of nothing for one of a later release, which is left alone.
   local function parts(place)
-    local size, process = string.match(place, '^(%d+):([^:]+):')
-    return tonumber(size or 0), process
+    local size, process, grace = string.match(place, '^(%d+):([^:]+):(%d+):')
+    return tonumber(size or 0), process, tonumber(grace or 0)
   end
 
   -- Adds to a set that must never be without an end. PEXPIRE comes first, also where it changes nothing: a user without
@@ -65,7 +67,7 @@ local function line_of(root, queue, alive, grace, now_ms)
 
   -- Whether somebody hears it; taken for granted where publishing is not allowed.
   function line.tell(process, message)
-    return publish(root .. 'inbox:' .. process, message) ~= 0
+    return publish(channels .. 'inbox:' .. process, message) ~= 0
   end
 
   function line.forget(place)
@@ -105,9 +107,10 @@ local function line_of(root, queue, alive, grace, now_ms)
     put(alive, 2 * stale, 'GT', now_ms + stale, 'p:' .. process)
   end
 
-  -- Whether a seat is kept for it.
+  -- Until when a seat is kept for it, if it is.
   function line.called(place)
-    return redis.call('ZSCORE', alive, 'w:' .. place)
+    local deadline = redis.call('ZSCORE', alive, 'w:' .. place)
+    return deadline and tonumber(deadline)
   end
 
   -- Takes a place at `arrival` (0: at the end), unless it has one. Who asks has heard its wake-up. Returns its arrival.
@@ -117,10 +120,10 @@ local function line_of(root, queue, alive, grace, now_ms)
       arrival = tonumber(redis.call('ZSCORE', queue, place) or math.max(now, (last or 0) + 1))
     end
     arrival = string.format('%.0f', arrival)
+    local _, process, grace = parts(place)
     put(queue, 2 * math.max(stale, grace), 'NX', arrival, place)
     redis.call('ZREM', alive, 'w:' .. place)
     if stale > 0 then
-      local _, process = parts(place)
       line.believe(process, stale)
     end
     return arrival
@@ -138,15 +141,18 @@ local function line_of(root, queue, alive, grace, now_ms)
         if #free == 0 then
           break
         end
-        local size, process = parts(place)
+        local size, process, grace = parts(place)
+        local kept = free[1] < size and place ~= mine and line.called(place)
         passed = passed + 1
         if free[1] >= size then -- sees none
         elseif place == mine then
           granted = table.remove(free, 1)
-        elseif line.called(place) then
-          table.remove(free, 1)
-        elseif line.tell(process, 'wake ' .. place) then
-          put(alive, 2 * grace, now_ms + grace, 'w:' .. place)
+        elseif kept or line.tell(process, 'wake ' .. place) then
+          if not kept then
+            kept = now_ms + grace
+            put(alive, 2 * grace, kept, 'w:' .. place)
+          end
+          line.kept = math.min(line.kept, kept)
           table.remove(free, 1)
         else
           line.forget(place)

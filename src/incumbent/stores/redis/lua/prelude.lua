@@ -15,6 +15,12 @@ local function now_us()
   return time[1] * 1000000 + time[2]
 end
 
+-- What the names of an election's channels begin with. The database is in it because channels belong to none: what is
+-- published in one is heard in all.
+local function channels_of(fence, database)
+  return string.sub(fence, 1, -6) .. 'db' .. database .. ':'
+end
+
 -- Lets a seat live `wanted` ms from now at least; never shortens that. Returns its new TTL.
 local function prolong(seat, wanted)
   local ttl = redis.call('PTTL', seat)

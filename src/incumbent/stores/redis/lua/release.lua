@@ -1,13 +1,13 @@
 -- Give a seat back, if it is still mine: at once, or with its rest cut to a minimum hold and nobody's token on it.
 -- KEYS: fence gone queue alive tick seat+
--- ARGV: token seat keep_ms doubtful grace_ms restore
+-- ARGV: token seat keep_ms doubtful database restore
 -- Returns: {'released'}, {'taken'} or {'gone'}
 -- `doubtful` (1 or 0): a copy of the request that took the seat may yet arrive, and must find it given up.
 -- `restore` (1 or 0): the term's run does not count for its period.
 
 local gone_key, queue_key, mine_key = KEYS[2], KEYS[3], KEYS[6 + ARGV[2]]
 local token, number, keep = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local root = string.sub(KEYS[1], 1, -6)
+local channels = channels_of(KEYS[1], ARGV[5])
 
 local seat, answer, kept = redis.call('HMGET', mine_key, 'token', 'fence'), 'released', false
 if seat[1] ~= token then
@@ -18,10 +18,10 @@ else
   end
   if keep > 0 then
     kept = retain(mine_key, math.min(keep, redis.call('PTTL', mine_key)))
-    publish(root .. 'events', 'retained ' .. number .. ' ' .. (seat[2] or '0') .. ' ' .. kept)
+    publish(channels .. 'events', 'retained ' .. number .. ' ' .. (seat[2] or '0') .. ' ' .. kept)
   else
     redis.call('DEL', mine_key)
-    publish(root .. 'events', 'released ' .. number .. ' ' .. (seat[2] or '0'))
+    publish(channels .. 'events', 'released ' .. number .. ' ' .. (seat[2] or '0'))
   end
 end
 if ARGV[4] == '1' then
@@ -29,7 +29,7 @@ if ARGV[4] == '1' then
   bury(gone_key, token)
 end
 if redis.call('EXISTS', queue_key) == 1 then
-  local line = line_of(root, queue_key, KEYS[4], tonumber(ARGV[5]), math.floor(now_us() / 1000))
+  local line = line_of(channels, queue_key, KEYS[4], math.floor(now_us() / 1000))
   line.prune()
   line.walk(line.free(KEYS, 6))
   if kept then

@@ -1,13 +1,14 @@
 -- A process that stands in line says that it is there, wakes who is due, and asks after its oldest place.
 -- KEYS: fence queue alive seat+
--- ARGV: process place stale_ms grace_ms probe
+-- ARGV: process place stale_ms database probe
 -- Returns: {standing, free, soonest}
--- standing: 1 when `place` is still in line. free: how many seats are. soonest: ms until the next may be, or -1.
+-- standing: 1 when `place` is still in line. free: how many seats are. soonest: ms until the next may be, or is no longer
+-- kept for who was called to it, or -1.
 -- `probe` comes back to the process's inbox: one that does not hear it is deaf.
 
 local process, stale = ARGV[1], tonumber(ARGV[3])
-local root = string.sub(KEYS[1], 1, -6)
-local line = line_of(root, KEYS[2], KEYS[3], tonumber(ARGV[4]), math.floor(now_us() / 1000))
+local now_ms = math.floor(now_us() / 1000)
+local line = line_of(channels_of(KEYS[1], ARGV[4]), KEYS[2], KEYS[3], now_ms)
 
 line.prune()
 if redis.call('ZSCORE', KEYS[2], ARGV[2]) then
@@ -20,4 +21,5 @@ line.tell(process, 'probe ' .. ARGV[5])
 local _, ttl = soonest(KEYS, 4, 0)
 -- Asked now: a seat may have been due to it, and its inbox deaf to the wake-up.
 local standing = redis.call('ZSCORE', KEYS[2], ARGV[2]) and 1 or 0
-return {standing, count, ttl or -1}
+local left = math.min(ttl or math.huge, line.kept - now_ms)
+return {standing, count, left < math.huge and left or -1}

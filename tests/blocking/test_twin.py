@@ -32,6 +32,10 @@ def cluster_client() -> Any:
             name: SimpleNamespace(host=name, port=port)
             for name, port in (("h1", 7000), ("h2", 7001))
         },
+        startup_nodes={
+            name: SimpleNamespace(host=name, port=port)
+            for name, port in (("h1", 7000), ("endpoint", 7000))
+        },
         connection_kwargs={
             "username": "u",
             "password": "p",
@@ -53,11 +57,14 @@ def pool_of(client: Any) -> Any:
 
 
 def test_a_client_of_a_cluster_has_a_twin_of_it(cluster_client: Any) -> None:
-    """The same nodes, log-in and addresses; what is each node's affair is left to it."""
+    """The same nodes, log-in and addresses; what is each node's affair is left to it.
+
+    The nodes that the user named are among them, if the client still knows these.
+    """
     twin = twin_of(cluster_client)
     assert isinstance(twin, redis.asyncio.RedisCluster)
     places = [(node.host, node.port) for node in twin.nodes_manager.startup_nodes.values()]
-    assert places == [("h1", 7000), ("h2", 7001)]
+    assert places == [("h1", 7000), ("h2", 7001), ("endpoint", 7000)]
     kept: Any = twin.get_connection_kwargs()
     assert (kept["username"], kept["password"], kept["protocol"]) == ("u", "p", 3)
     assert kept["ssl_ca_certs"] == "/ca.pem"

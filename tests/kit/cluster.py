@@ -146,6 +146,37 @@ class Cluster:
         _await(lambda: replica.cli("ROLE")[0] == "master", f"{replica!r} is primary")
         return replica
 
+    def replace(self, old: Server) -> Server:
+        """Put a new node in the place of `old`, in good order, as a rolling update does it.
+
+        A primary hands its slots over first. `old` is gone for good, and nobody knows it any more.
+        """
+        new = Server(self.kind, args=_OPTIONS).start()
+        new.cli("CLUSTER", "MEET", old.host, old.port)
+        self.nodes.append(new)
+        _await(lambda: all(len(_known(each)) == len(self.nodes) for each in self.nodes), "all met")
+        if old.cli("ROLE")[0] == "master":
+            _follow(new, old)
+            new.cli("CLUSTER", "FAILOVER")
+            _await(lambda: new.cli("ROLE")[0] == "master", f"{new!r} is primary")
+        else:
+            port = int(old.cli("ROLE")[2])
+            _follow(new, next(each for each in self.nodes if each.port == port))
+        gone = id_of(old)
+        # Whoever followed it follows the new one by now: nobody forgets its own primary.
+        self.await_health()
+        self.nodes.remove(old)
+        for each in self.nodes:
+            each.cli("CLUSTER", "FORGET", gone)
+        old.close()
+        return new
+
+    def replace_all(self) -> None:
+        """Replace every node, one by one: none of those that were there is there any more."""
+        for each in tuple(self.nodes):
+            self.replace(each)
+        self.await_health()
+
     # -- inside ------------------------------------------------------------------------------
 
     def _running(self) -> list[Server]:
@@ -219,6 +250,13 @@ def _slots(node: Server) -> list[tuple[range, int]]:
 
 def _owner(slots: list[tuple[range, int]], slot: int) -> int | None:
     return next((port for those, port in slots if slot in those), None)
+
+
+def _follow(replica: Server, primary: Server) -> None:
+    """Make `replica` one of `primary`, and wait until it has all."""
+    replica.cli("CLUSTER", "REPLICATE", id_of(primary))
+    _await(lambda: replica.cli("ROLE")[0] == "slave", f"{replica!r} is a replica")
+    _await(lambda: replica.cli("ROLE")[3] == "connected", f"{replica!r} follows")
 
 
 def _well(node: Server) -> bool:

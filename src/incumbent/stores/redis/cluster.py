@@ -1,13 +1,15 @@
 """The way to a cluster: which node has an election's slot, and one wire to each node that is used.
 
 Goes by what nodes say in answer to CLUSTER SLOTS, MOVED and ASK. It asks them itself: the caller's
-client would wait for a frozen node as long as its own timeouts are.
+client would wait for a frozen node as long as its own timeouts are. It asks them now and then also
+when nothing is amiss: nodes may be replaced one by one, and when the last one that it knows of is
+gone there is nobody left to ask, but for the nodes that the user named.
 Source: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/
 """
 
 import asyncio
-import random
 import weakref
+from collections.abc import Iterable
 from contextlib import suppress
 from contextvars import Context
 from functools import partial
@@ -16,11 +18,13 @@ from typing import Any, Final, cast
 from redis import exceptions as redis_errors
 from redis.asyncio import RedisCluster
 
-from incumbent.shield import outlast, yielding
+from incumbent import clock
+from incumbent.shield import finish, outlast, yielding
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.canvass import PATIENCE, WITHIN, canvass
+from incumbent.stores.redis.directory import Directory
 from incumbent.stores.redis.inboxes import Inboxes
-from incumbent.stores.redis.nodes import NodePool
+from incumbent.stores.redis.nodes import NodePool, addresses_of, forget
 from incumbent.stores.redis.scripts import PackedKeys, command
 from incumbent.stores.redis.server import Server
 from incumbent.stores.redis.slots import Address, SlotMap, address_of, read, slot_of
@@ -36,16 +40,25 @@ class Cluster:
     """The nodes that the caller's `client` knows, and those that they name."""
 
     def __init__(
-        self, client: RedisCluster, make_wire: MakeWire = Wire, *, own: bool = False
+        self,
+        client: RedisCluster,
+        make_wire: MakeWire = Wire,
+        *,
+        own: bool = False,
+        given: Iterable[Address] = (),
     ) -> None:
+        """`given`: nodes that the user named, if the client has forgotten them by now.
+
+        It does so as soon as it has found others, unless it has no ``dynamic_startup_nodes``.
+        """
         self._client = client
         self._make_wire = make_wire
         self._own = own
         """Whether the connections are ours, because the client is that of the parent process."""
         self._servers: dict[Address, Server] = {}
         self._slots: SlotMap | None = None
-        self._doubted: set[Address] = set()
-        """Nodes that failed since somebody said last who has which slot."""
+        manager = cast(Any, client.nodes_manager)
+        self._directory = Directory(tuple(given) or addresses_of(manager.startup_nodes))
         self._look: asyncio.Task[None] | None = None
         self._ears: weakref.WeakSet[Inboxes] = weakref.WeakSet()
         self._closed = False
@@ -55,8 +68,10 @@ class Cluster:
     def wire(self, keys: PackedKeys) -> Wire | None:
         """The wire to the node that has the slot of `keys`, if it is known and well."""
         owner = self.owner(keys.first)
-        if owner is None or owner in self._doubted:
+        if owner is None or owner in self._directory.doubted:
             return None
+        if self._directory.due(clock.now()):
+            self._start_look()
         server = self._servers.get(owner)
         return None if server is None else server.wire()
 
@@ -74,8 +89,11 @@ class Cluster:
             if not isinstance(error, redis_errors.MovedError):
                 return await self._wire_to(other)
             self._move(error.slot_id, other)
+            self._directory.moved(other)
+            if self._directory.due(clock.now(), moved=True):
+                self._start_look()
         elif faults.owner_in_doubt(error):
-            self._doubted.add(owner)
+            self.doubt(owner)
         return None
 
     # -- who has what ------------------------------------------------------------------------
@@ -87,7 +105,7 @@ class Cluster:
             redis.exceptions.RedisError: no node has it, or none has said so in time.
         """
         owner = self.owner(keys.first)
-        if owner is None or owner in self._doubted:
+        if owner is None or owner in self._directory.doubted:
             await self.look(within)
             owner = self.owner(keys.first)
         if owner is None:
@@ -100,7 +118,7 @@ class Cluster:
 
     def doubt(self, address: Address) -> None:
         """The node is not what it was taken for."""
-        self._doubted.add(address)
+        self._directory.doubted.add(address)
 
     async def look(self, within: float) -> None:
         """Have the nodes say who has which slot: one look for all who want to know.
@@ -108,18 +126,22 @@ class Cluster:
         Raises:
             redis.exceptions.RedisError: no node has said so, or not in time.
         """
-        if self._look is None:
-            self._look = asyncio.create_task(
-                self._look_around(), name="incumbent look", context=Context()
-            )
-            self._look.add_done_callback(self._looked)
-        look = self._look
+        self._start_look()
+        look = cast("asyncio.Task[None]", self._look)
         await asyncio.wait((look,), timeout=within)
         if not look.done():
             raise redis_errors.TimeoutError("no node of the cluster has said who has which slot")
         if look.cancelled():
             raise redis_errors.ConnectionError("the way to the cluster was closed")
         look.result()
+
+    def _start_look(self) -> None:
+        if self._look is None:
+            self._directory.looked_at = clock.now()
+            self._look = asyncio.get_running_loop().create_task(
+                self._look_around(), name="incumbent look", context=Context()
+            )
+            self._look.add_done_callback(self._looked)
 
     def _looked(self, look: "asyncio.Task[None]") -> None:
         self._look = None
@@ -129,11 +151,12 @@ class Cluster:
     async def _look_around(self) -> None:
         if self._slots is None and not self._own:
             await self._greet()
-        asks = [partial(self._ask, address) for address in self._candidates()]
-        slots = await canvass(asks, PATIENCE, "the cluster client knows of no node")
+        asks = [partial(self._ask, address) for address in self._order()]
+        informant, slots = await canvass(asks, PATIENCE, "the cluster client knows of no node")
         self._slots = slots
-        self._doubted.clear()
+        self._directory.heard(informant, slots.nodes, clock.now())
         self._tell_ears()
+        await self._part_from_all_but(slots.owners)
 
     async def _greet(self) -> None:
         """Let the client find its nodes: one that never has would close none of its connections."""
@@ -146,32 +169,35 @@ class Cluster:
 
         await yielding(initialize)
 
-    def _candidates(self) -> list[Address]:
-        """Whom to ask: all that are known, those that failed last."""
+    def _order(self) -> list[Address]:
+        """Whom to ask, one after the other."""
         manager = cast(Any, self._client.nodes_manager)
-        nodes = (*manager.nodes_cache.values(), *manager.startup_nodes.values())
-        known = {(str(node.host), int(node.port)) for node in nodes}
-        known |= self._slots.nodes if self._slots is not None else frozenset()
-        known |= self._servers.keys()
-        return sorted(known, key=lambda each: (each in self._doubted, random.random()))
+        others = addresses_of(manager.nodes_cache) | addresses_of(manager.startup_nodes)
+        return self._directory.order(self._servers, others)
 
-    async def _ask(self, address: Address) -> SlotMap:
-        wire = await self._wire_to(address)
+    async def _ask(self, address: Address) -> tuple[Address, SlotMap]:
+        """Who has which slot, in the words of the node at `address`, which is named as well."""
+        server = self._servers.get(address)
+        # Who is not in use otherwise is asked by a connection for this alone.
+        passing = Server(self.pool(address), self._make_wire) if server is None else None
+        server = server or cast(Server, passing)
+        wire = server.wire() or await server.find()
         try:
             reply = await wire.send(Question(_WHO), WITHIN)
         finally:
-            if self._closed and not wire.busy:
+            if passing is not None:
+                await finish(passing.retire)
+            elif self._closed and not wire.busy:
                 await wire.retire()
         if isinstance(reply, redis_errors.RedisError):
             raise reply
         if not reply:
             raise redis_errors.ClusterDownError("a node of the cluster knows of no slots")
-        return read(reply, address, self._remap)
+        return address, read(reply, address, self._remap)
 
     def _move(self, slot: int, owner: Address) -> None:
         if self._slots is not None and self._slots.owner(slot) != owner:
             self._slots.move(slot, owner)
-            self._doubted.discard(owner)
             self._tell_ears()
 
     def _remap(self, host: str, port: int) -> Address:
@@ -185,6 +211,12 @@ class Cluster:
         if server is None:
             server = self._servers[address] = Server(self.pool(address), self._make_wire)
         return server.wire() or await server.find()
+
+    async def _part_from_all_but(self, owners: frozenset[Address]) -> None:
+        """Give back the connections to nodes that have no slots (any more)."""
+        for address in self._servers.keys() - owners:
+            await finish(self._servers.pop(address).retire)
+        forget(self._client, owners)
 
     def pool(self, address: Address) -> NodePool:
         """The client's connections to a node."""
@@ -202,11 +234,12 @@ class Cluster:
 
     def beside(self, make_wire: MakeWire) -> "Cluster":
         """The same cluster, by wires of another make."""
-        return Cluster(self._client, make_wire, own=self._own)
+        return Cluster(self._client, make_wire, own=self._own, given=self._directory.given)
 
     def heir(self, *, forked: bool) -> "Cluster":
         """The same for another event loop, or for a forked child."""
-        return Cluster(self._client, self._make_wire, own=self._own or forked)
+        own, given = self._own or forked, self._directory.given
+        return Cluster(self._client, self._make_wire, own=own, given=given)
 
     async def retire(self) -> None:
         """Give all connections back when nothing is under way on them."""

@@ -4,6 +4,7 @@ They are the client's own, so that it closes them with all others should nobody 
 back is disconnected: a client that is about to look for its nodes anew closes nothing.
 """
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from redis.asyncio import RedisCluster
@@ -11,6 +12,36 @@ from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.connection import AbstractConnection
 
 from incumbent.stores.redis.slots import Address
+
+
+class _Guest(ClusterNode):
+    """A node that the client did not find itself."""
+
+    __slots__ = ()
+
+
+def addresses_of(nodes: Mapping[str, ClusterNode]) -> frozenset[Address]:
+    """Where nodes are that a client knows of."""
+    return frozenset((str(node.host), int(node.port)) for node in nodes.values())
+
+
+def forget(client: RedisCluster, owners: frozenset[Address]) -> None:
+    """Take nodes out of what `client` knows that only we have used, and that are no `owners` now.
+
+    It would ask them as well when it asks all nodes, and they may be gone.
+    """
+    manager = cast(Any, client.nodes_manager)
+    for name, node in tuple(manager.nodes_cache.items()):
+        if isinstance(node, _Guest) and (node.host, int(node.port)) not in owners:
+            its_own = any(node in nodes for nodes in manager.slots_cache.values())
+            if not its_own and _unused(node):
+                del manager.nodes_cache[name]
+
+
+def _unused(node: Any) -> bool:
+    """Whether all connections are back, and closed; redis-py has no public word for it."""
+    free, all_of_them = node._free, node._connections  # noqa: SLF001 - see above
+    return len(free) == len(all_of_them) and not any(each.is_connected for each in free)
 
 
 class NodePool:
@@ -79,4 +110,4 @@ class NodePool:
 
     def _make(self) -> ClusterNode:
         host, port = self._address
-        return ClusterNode(host, port, "primary", **self._client.get_connection_kwargs())
+        return _Guest(host, port, "primary", **self._client.get_connection_kwargs())

@@ -38,6 +38,8 @@ class SlotMap:
     def __init__(self, ranges: Sequence[Range], nodes: frozenset[Address]) -> None:
         self.nodes: frozenset[Address] = nodes
         """All that were named, replicas among them."""
+        self.owners: frozenset[Address] = frozenset(each.owner for each in ranges)
+        """Those that have slots."""
         self._ranges = sorted(ranges)
         self._owners: dict[int, Address] = {}
 
@@ -56,6 +58,7 @@ class SlotMap:
         """`owner` has `slot` now."""
         self._owners[slot] = owner
         self.nodes |= {owner}
+        self.owners |= {owner}
 
 
 def read(reply: Any, asked: Address, remap: Remap) -> SlotMap:

@@ -104,8 +104,11 @@ def _cluster_twin(client: redis.RedisCluster) -> RedisCluster:
     if known.user_on_connect_func is not None:
         raise TypeError("a client with a redis_connect_func has no asyncio twin: give a URL")
     options = _plain(known.get_connection_kwargs())
+    # Those that the user named are among the latter, if the client did not forget them.
+    nodes = (*known.get_nodes(), *known.nodes_manager.startup_nodes.values())
+    places = dict.fromkeys((node.host, node.port) for node in nodes)
     return RedisCluster(
-        startup_nodes=[ClusterNode(node.host, node.port) for node in known.get_nodes()],
+        startup_nodes=[ClusterNode(host, port) for host, port in places],
         address_remap=known.nodes_manager.address_remap,
         **{name: value for name, value in options.items() if name not in _NODES_OWN},
     )

@@ -35,6 +35,7 @@ __all__ = [
     "Names",
     "NodeIdShared",
     "NotStanding",
+    "PeriodAhead",
     "RecordsUnreadable",
     "ReleaseFailed",
     "RenewalDelayed",
@@ -129,6 +130,17 @@ class DurabilityWeakened(Event):
 
     findings: tuple[str, ...]
     """What was found and what it means, as `incumbent doctor` says it."""
+
+
+@event
+class PeriodAhead(Event):
+    """The last run was in a period that begins `ahead` seconds from now, by the server's clock.
+
+    That clock was ahead, and was set back. The run counts for the present period, so that nothing
+    runs twice in it; from the next period on all is as ever. One of those who ask is told.
+    """
+
+    ahead: float
 
 
 def __getattr__(name: str) -> Any:

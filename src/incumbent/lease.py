@@ -3,11 +3,15 @@
 Pure: no clock, no I/O, no randomness; every method is told the time. Times are seconds of one clock
 that also counts suspend (`incumbent.clock`). The rules:
 
-1. A lease is valid until the send time of the answered request + 0.99 TTL - 2 ms (`valid_until`).
+1. A lease is valid until the send time of the answered request + 0.99 TTL - 2 ms (`valid_until`),
+   where the TTL counts up to what the request asked for: a server whose clock was ahead and was set
+   back names a TTL of any length.
 2. An attempt to renew ends in one of three ways: confirmed, refused ("not yours"), failed
    (unknown). Only a confirmation moves the deadline, and never back.
-3. The next renewal is due when two thirds of the lease time are left, snapped down to a grid that
-   all leases of the process share, so that they leave in one pipeline. A lease's first renewal
+3. The next renewal is due when two thirds of the lease time are left, and a third of it after the
+   last one at the latest, however long the lease was extended by hand: renewals are how a holder
+   hears that it is asked to step down, or has lost the seat. The time is snapped down to a grid
+   that all leases of the process share, so that they leave in one pipeline. A lease's first renewal
    comes early by chance, so that leases which began together are soon spread over the grid.
 4. A failed attempt, whatever the error, is tried again after a jittered back-off as long as the
    lease lasts.
@@ -187,7 +191,7 @@ class LeaseMachine:
         self._max_hold_at = (
             math.inf if options.max_hold_time is None else sent_at + options.max_hold_time
         )
-        self._confirm(sent_at, ttl, early / 3)
+        self._confirm(sent_at, ttl, options.lease_time, early / 3)
         self.expected: float = self._wake_at()
 
     def held(self, now: float) -> bool:
@@ -198,11 +202,14 @@ class LeaseMachine:
         """Seconds for which the lease may still be relied on; 0 when not held."""
         return self.deadline - now if self.held(now) else 0.0
 
-    def confirmed(self, sent_at: float, ttl: float) -> None:
-        """The server said "yours, for `ttl` seconds" to a request sent at `sent_at`."""
+    def confirmed(self, sent_at: float, ttl: float, asked: float) -> None:
+        """The server said "yours, for `ttl` seconds" to a request sent at `sent_at`.
+
+        `asked` is how many seconds that request asked for.
+        """
         self._step(Input.CONFIRMED)
         if self.phase in _ALIVE:
-            self._confirm(sent_at, ttl)
+            self._confirm(sent_at, ttl, asked)
 
     def refused(self) -> bool:
         """The server said "not yours". Returns whether this is what ends the lease."""
@@ -274,12 +281,13 @@ class LeaseMachine:
     def _renewing(self, now: float) -> bool:
         return self._options.auto_extend and now < self._renew_until
 
-    def _confirm(self, sent_at: float, ttl: float, early: float = 0.0) -> None:
+    def _confirm(self, sent_at: float, ttl: float, asked: float, early: float = 0.0) -> None:
         self._failures = 0
-        self.deadline = max(self.deadline, valid_until(sent_at, ttl))
+        self.deadline = max(self.deadline, valid_until(sent_at, min(ttl, asked)))
         options = self._options
-        due = sent_at + ttl - options.lease_time + (1 - early) * options.renewal_period
-        # The drift of a long extension by hand outgrows what the options keep for two attempts.
+        used = max(0.0, options.lease_time - ttl)
+        due = sent_at - used + (1 - early) * options.renewal_period
+        # An extension by hand that asks for little moves no deadline: two attempts fit before it.
         due = min(due, self.deadline - options.stop_grace - 2 * options.renewal_budget)
         self._renew_at = math.floor(due / GRID) * GRID
 

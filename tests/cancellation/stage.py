@@ -237,7 +237,7 @@ def lose(server: Server, lease: Lease | None) -> None:
     """Give the seat to somebody else, and let its holder hear of it now, without a suspension."""
     assert lease is not None
     server.cli("HSET", f"incumbent:{{{lease.name}}}:seat:0", "token", FOREIGN)
-    lease._term._hear("taken")
+    lease._term._hear("taken", 0.0)
 
 
 def renew_soon(lease: Lease | None) -> None:

@@ -116,6 +116,7 @@ LEAST = {"min-replicas-to-write": "1", "min-replicas-max-lag": "10"}
         ({"heard": False}, {"pub/sub": "wrong"}),
         ({"lasting": ("a",)}, {"keys": "wrong"}),
         ({"corrupt": ("a",)}, {"keys": "wrong"}),
+        ({"ahead_of_time": ("a",)}, {"keys": "wrong"}),
         ({"scanned": False}, {"keys": "note"}),
     ],
     ids=str,
@@ -204,6 +205,24 @@ def test_keys_that_are_not_as_they_should_be(own_server: Server, doctor: Doctor)
     own_server.cli("SET", "incumbent:{a}:fence", "1")
     assert doctor(own_server.url)[1]["keys"] == ("wrong", "no end: incumbent:{a}:fence")
     own_server.cli("FLUSHALL")
+
+
+def test_what_a_clock_leaves_that_was_ahead(own_server: Server, doctor: Doctor) -> None:
+    """A seat that outlives what was asked for, and a period that is yet to come."""
+    seat, tick = "incumbent:{a}:seat:0", "incumbent:{b}:tick"
+    own_server.cli("HSET", seat, "token", "t", "fence", 1, "longest", 3000)
+    own_server.cli("PEXPIRE", seat, 3000)
+    begins = 1000 * int(own_server.cli("TIME")[0])
+    own_server.cli("SET", tick, begins, "PX", 86_400_000)
+    assert doctor(own_server.url)[1]["keys"][0] == "ok"
+    own_server.cli("PEXPIRE", seat, 86_400_000)
+    own_server.cli("SET", tick, begins + 86_400_000, "PX", 86_400_000)
+    code, found = doctor(own_server.url)
+    assert code == 1
+    level, said = found["keys"]
+    assert level == "wrong"
+    assert re.search(rf"{seat} lives for 86\d+ s, 3 s at most are asked for", said)
+    assert re.search(rf"{tick} is of a period that begins in 86\d+ s", said)
 
 
 def test_a_server_that_throws_away(start_server: StartServer, doctor: Doctor) -> None:

@@ -491,8 +491,8 @@ def test_rule_4_a_touch_mends_a_seat_without_an_end(line: Line, crowd: Processes
     line.take(line.waiter())
     (who,) = crowd.standing("a")
     line.server.cli("PERSIST", line.key("seat:0"))
-    assert line.touch(who)[2] > LEASE
-    assert line.server.cli("PTTL", line.key("seat:0")) > LEASE
+    assert LEASE - 10_000 < line.touch(who)[2] <= LEASE
+    assert LEASE - 10_000 < line.server.cli("PTTL", line.key("seat:0")) <= LEASE
 
 
 def test_rule_4_a_touch_without_a_line_makes_none(line: Line) -> None:
@@ -767,11 +767,11 @@ def test_only_the_term_that_was_meant_is_forced(line: Line) -> None:
 
 
 def test_a_seat_without_an_end_gets_one_when_it_is_forced(line: Line) -> None:
-    """P4: somebody took its end away; a day is longer than nearly every lease."""
+    """P4: somebody took its end away; it gets what its holder may rely on."""
     line.acquire(line.waiter())
     line.server.cli("PERSIST", line.key("seat:0"))
     assert line.force()[0] == "forced"
-    assert 0 < line.server.cli("PTTL", line.key("seat:0")) <= 86_400_000
+    assert LEASE - 10_000 < line.server.cli("PTTL", line.key("seat:0")) <= LEASE
 
 
 # -- events ----------------------------------------------------------------------------------
@@ -1065,7 +1065,7 @@ def test_without_a_line_no_command_is_spent_on_it(line: Line) -> None:
     who = line.waiter()
     once = {"exists": 1, "time": 1, "set": 1, "pexpire": 1, "hset": 1, "publish": 1}
     assert commands(line, lambda: line.acquire(who)) == once
-    extended = commands(line, lambda: line.extend(who, 0, 60_000))
+    extended = commands(line, lambda: line.extend(who))
     assert extended == {"hmget": 1, "pttl": 1, "pexpire": 2}
     assert commands(line, lambda: line.release(who)) == {
         "hmget": 1,

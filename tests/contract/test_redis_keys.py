@@ -308,7 +308,7 @@ async def test_a_seat_of_the_wrong_type_is_an_error_of_every_call(
 
 
 async def test_a_seats_fields_are_those_that_every_release_writes(redis_bench: Bench) -> None:
-    """Releases share keys during a roll-out: these four fields keep their names and meaning."""
+    """Releases share keys during a roll-out: these five fields keep their names and meaning."""
     server = on_server(redis_bench)
     grant = await redis_bench.elect(claim("job"))
     assert server.cli("HGETALL", key("job", "seat:0")) == {
@@ -316,6 +316,7 @@ async def test_a_seats_fields_are_those_that_every_release_writes(redis_bench: B
         "leader": "leader-a",
         "fence": str(grant.fence),
         "since": str(round(grant.since.timestamp() * 1000)),
+        "longest": "30000",
     }
     assert server.cli("GET", key("job", "fence")) == str(grant.fence)
     await redis_bench.store.release(claim("job"), grant, 10, BUDGET)

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -225,12 +225,19 @@ class Server:
         self._socket.unlink(missing_ok=True)
         with (self._home / "log").open("wb") as log:
             self._process = warden.start_child(
-                [str(binary.path), *self._options()], output=log, cwd=self._home
+                [str(binary.path), *self._options()],
+                output=log,
+                cwd=self._home,
+                env=self._environment(),
             )
         wait_until_blocking(
             lambda: not self.running or self._answers(), within=20, what=f"{self!r} answers"
         )
         return self.running
+
+    def _environment(self) -> Mapping[str, str] | None:
+        """What the process finds in its environment, if that is not what we have."""
+        return None
 
     def _options(self) -> list[str]:
         options = ["--bind", self.host, "--port", str(self.port), "--unixsocket", "s"]

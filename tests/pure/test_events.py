@@ -28,6 +28,7 @@ SAMPLES: dict[str, Any] = {
     "retry_in": 0.1,
     "nodes": ("a", "b"),
     "deed": "failed",
+    "ahead": 60.0,
     "findings": ("persistence: none",),
     "holder": LeaderInfo(
         leader_id="b", seat=0, fence=6, since=datetime(2026, 1, 2, tzinfo=UTC), remaining=3
@@ -45,6 +46,7 @@ OF_NO_TERM = {
     "WithdrawalFailed",
     "NodeIdShared",
     "NotStanding",
+    "PeriodAhead",
     "StrategiesDiffer",
     "RecordsUnreadable",
     "ResultLost",

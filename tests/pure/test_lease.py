@@ -34,7 +34,7 @@ DIAGRAM = DOC.split("::\n", 1)[1]
 Step = Callable[[LeaseMachine], object]
 
 STEPS: dict[Input, Step] = {
-    Input.CONFIRMED: lambda machine: machine.confirmed(1.0, LEASE),
+    Input.CONFIRMED: lambda machine: machine.confirmed(1.0, LEASE, LEASE),
     Input.REFUSED: lambda machine: machine.refused(),
     Input.FAILED: lambda machine: machine.failed(1.0, 0.5),
     Input.STOP: lambda machine: machine.stop(1.0),
@@ -146,7 +146,7 @@ def test_rule_1_a_lease_is_valid_from_the_send_less_the_drift() -> None:
     assert valid_until(100.0, 10.0) == pytest.approx(109.898)
     made = machine()
     assert made.deadline == pytest.approx(DEADLINE)
-    made.confirmed(1.5, LEASE)
+    made.confirmed(1.5, LEASE, LEASE)
     assert made.deadline == pytest.approx(1.5 + DEADLINE)
 
 
@@ -166,6 +166,17 @@ def test_rule_1_the_answer_counts_as_the_server_gave_it() -> None:
     assert made.deadline == pytest.approx(10 + 2.97 - 0.002)
 
 
+@pytest.mark.parametrize("ttl", [LEASE + 0.001, 2 * LEASE, 86_400.0 + LEASE])
+def test_p1_rule_1_nobody_relies_on_more_than_it_asked_for(ttl: float) -> None:
+    """A clock that was ahead, and set back, makes a TTL of any length."""
+    made = LeaseMachine(LeaderOptions(lease_time=LEASE), sent_at=0.0, ttl=ttl)
+    assert made.deadline == pytest.approx(DEADLINE)
+    made.confirmed(1.0, ttl, LEASE)
+    assert made.deadline == pytest.approx(1 + DEADLINE)
+    made.confirmed(1.5, ttl, 0.5)
+    assert made.deadline == pytest.approx(1 + DEADLINE)
+
+
 # -- rule 2: only a confirmation moves the deadline, never back -------------------------------
 
 
@@ -181,10 +192,10 @@ def test_rule_2_a_failed_attempt_leaves_the_deadline() -> None:
 def test_rule_2_an_older_answer_does_not_move_it_back() -> None:
     """Answers that overtook each other leave the later deadline."""
     made = machine()
-    made.confirmed(3.0, LEASE)
+    made.confirmed(3.0, LEASE, LEASE)
     latest = made.deadline
-    made.confirmed(2.0, LEASE)
-    made.confirmed(3.5, 1.0)
+    made.confirmed(2.0, LEASE, LEASE)
+    made.confirmed(3.5, 1.0, 1.0)
     assert made.deadline == latest
 
 
@@ -237,7 +248,7 @@ def test_rule_3_the_first_renewal_comes_early_by_chance(lease_time: float, early
     assert period - early * period / 3 - GRID < first.until <= period - early * period / 3 + GRID
     assert first.until / GRID == pytest.approx(round(first.until / GRID), abs=1e-6)
     assert isinstance(made.decide(first.until), Renew)
-    made.confirmed(first.until, lease_time)
+    made.confirmed(first.until, lease_time, lease_time)
     second = made.decide(first.until)
     assert isinstance(second, Wait)
     # An instant that lies on the grid may snap to the cell below: floats.
@@ -255,28 +266,29 @@ def test_rule_3_a_confirmation_sets_the_next_one() -> None:
     """After an answer the count begins anew, from its send."""
     made = machine()
     made.decide(2.0)
-    made.confirmed(2.0, LEASE)
+    made.confirmed(2.0, LEASE, LEASE)
     assert made.decide(2.1) == Wait(4.0)
 
 
-def test_rule_3_an_extension_by_hand_puts_it_off() -> None:
-    """What was extended for longer needs no renewal meanwhile."""
+@pytest.mark.parametrize("asked", [LEASE, 20.0, 86_400.0])
+@pytest.mark.parametrize("more", [0.0, 3.5, 86_400.0])
+def test_rule_3_no_extension_puts_it_off(asked: float, more: float) -> None:
+    """However long the lease lives: a holder hears only by renewals what it is asked to do."""
     made = machine()
-    made.confirmed(1.0, 20.0)
-    decision = made.decide(1.5)
-    assert isinstance(decision, Wait)
-    assert 15 < decision.until < made.deadline - GRACE - 2 * BUDGET
+    made.confirmed(1.0, asked + more, asked)
+    assert made.decide(1.5) == Wait(1.0 + PERIOD)
+    assert made.decide(1.0 + PERIOD) == Renew(BUDGET)
 
 
-@pytest.mark.parametrize("times", [30, 50, 100, 10_000])
-def test_rule_3_a_long_extension_is_renewed_in_time(times: int) -> None:
-    """However long a lease was extended by hand, two attempts fit before its end."""
+@pytest.mark.parametrize("ttl", [1.0, 5.5, LEASE, 86_400.0])
+def test_rule_3_an_extension_by_little_leaves_two_attempts(ttl: float) -> None:
+    """It moves no deadline, so it does not put off the renewal beyond it, whatever the server."""
     made = machine()
-    made.confirmed(0.0, LEASE * times)
-    decision = made.decide(1.0)
-    assert isinstance(decision, Wait)
-    assert decision.until <= made.deadline - GRACE - 2 * BUDGET
-    assert made.decide(decision.until) == Renew(BUDGET)
+    for now in (0.5, 1.0, 1.5, 2.0, 2.5):
+        made.confirmed(now, ttl, 0.01)
+        decision = made.decide(now)
+        due = decision.until if isinstance(decision, Wait) else now
+        assert due <= max(now, DEADLINE - GRACE - 2 * BUDGET)
 
 
 def test_rule_3_without_auto_extend_nothing_is_renewed() -> None:
@@ -304,7 +316,7 @@ def test_rule_4_failures_are_retried_with_growing_jittered_pauses() -> None:
 def test_rule_4_the_pauses_are_bounded() -> None:
     """Under a lease of any length the pause is a renewal period at most."""
     made = machine()
-    made.confirmed(0.0, 40.0)
+    made.confirmed(0.0, 40.0, 40.0)
     now = 36.0
     for _ in range(50):
         made._failures += 1
@@ -318,7 +330,7 @@ def test_rule_4_a_confirmation_forgets_the_failures() -> None:
     for now in (2.0, 2.5, 3.0):
         made.decide(now)
         made.failed(now, 1.0)
-    made.confirmed(3.5, LEASE)
+    made.confirmed(3.5, LEASE, LEASE)
     made.decide(5.5)
     made.failed(5.5, 1.0)
     decision = made.decide(5.5)
@@ -387,7 +399,7 @@ def test_rule_5_a_lease_without_renewal_expires(auto_extend: bool) -> None:
     made = machine(auto_extend=auto_extend)
     if auto_extend:
         made.stop(0.0)
-        made.confirmed(0.0, 3 * LEASE)
+        made.confirmed(0.0, 3 * LEASE, 3 * LEASE)
         made.decide(LEASE)
     assert made.decide(made.deadline) == Lose("expired")
 
@@ -437,7 +449,7 @@ def test_rule_6_a_stopping_lease_is_renewed_for_one_lease_time() -> None:
     while isinstance(decision := made.decide(now), (Renew, Wait)):
         if isinstance(decision, Renew):
             renewals.append(now)
-            made.confirmed(now, LEASE)
+            made.confirmed(now, LEASE, LEASE)
         else:
             now = decision.until
     assert decision == Lose("expired")
@@ -467,7 +479,7 @@ def test_rule_6_a_withdrawn_request_is_forgotten() -> None:
         if isinstance(decision, Wait):
             now = decision.until
         else:
-            made.confirmed(now, LEASE)
+            made.confirmed(now, LEASE, LEASE)
             renewals += 1
     assert now > 5 * LEASE
 
@@ -487,7 +499,7 @@ def test_rule_6_the_maximum_hold_stops_the_action_once() -> None:
     """At `max_hold_time` from the send the action is asked to stop, and keeps the lease for it."""
     made = machine(max_hold_time=3.0)
     assert made.decide(2.0) == Renew(BUDGET)
-    made.confirmed(2.0, LEASE)
+    made.confirmed(2.0, LEASE, LEASE)
     assert made.decide(2.5) == Wait(3.0)
     assert made.decide(3.0) == Stop("max_hold_time")
     assert made.phase is Phase.STOPPING

@@ -45,6 +45,8 @@ class Server:
         self._rate = rate
         self._owner = ""
         self._expires_ms = 0
+        self._longest_ms = 0
+        self._behind_ms = 0
 
     def has(self, token: str, at: float) -> bool:
         """Whether the seat is `token`'s at our time `at`."""
@@ -57,17 +59,32 @@ class Server:
     def acquire(self, token: str, duration: float, at: float) -> None:
         """Take the free seat."""
         assert self.free(at)
-        self._owner, self._expires_ms = token, self._ms(at) + round(duration * 1000)
+        self._owner, self._longest_ms = token, round(duration * 1000)
+        self._expires_ms = self._ms(at) + self._longest_ms
 
     def extend(self, token: str, duration: float, at: float) -> float | Literal["taken", "gone"]:
-        """As extend.lua: compares, never shortens, answers with the TTL."""
+        """As extend.lua: compares, cuts what nobody has asked for, answers with the TTL."""
         if self.free(at):
             return "gone"
         if self._owner != token:
             return "taken"
-        ttl = max(self._expires_ms - self._ms(at), round(duration * 1000))
+        return self._bound(round(duration * 1000), at) / 1000
+
+    def look(self, at: float) -> None:
+        """As who finds the seat taken: in acquire.lua, touch.lua and force.lua."""
+        if not self.free(at):
+            self._bound(0, at)
+
+    def set_back(self, seconds: float) -> None:
+        """The server's wall clock, by which keys expire."""
+        self._behind_ms += round(seconds * 1000)
+
+    def _bound(self, wanted: int, at: float) -> int:
+        self._longest_ms = max(wanted, self._longest_ms)
+        ttl = self._expires_ms - self._ms(at)
+        ttl = max(wanted, min(ttl, self._longest_ms), 1)
         self._expires_ms = self._ms(at) + ttl
-        return ttl / 1000
+        return ttl
 
     def release(self, token: str) -> None:
         """Free the seat if it is `token`'s."""
@@ -75,7 +92,7 @@ class Server:
             self._owner = ""
 
     def _ms(self, at: float) -> int:
-        return math.floor(at * self._rate * 1000)
+        return math.floor(at * self._rate * 1000) - self._behind_ms
 
 
 @dataclass
@@ -128,6 +145,7 @@ class Course(RuleBasedStateMachine):
         self.now = start + (there + back) * lease_time
         assume(self.now < valid_until(start, lease_time))
         self.requests: list[Request] = []
+        self.served: list[float] = []
         self.latest = -math.inf
         self.over = False
         self.attempts = 0
@@ -211,6 +229,18 @@ class Course(RuleBasedStateMachine):
         on_the_way = [request for request in self.requests if request.answer is None]
         request = data.draw(st.sampled_from(on_the_way))
         request.answer = self.server.extend("me", request.duration, self.now)
+        self.served.append(request.duration)
+
+    @precondition(lambda self: self.served)
+    @rule(data=st.data())
+    def a_copy_arrives(self, data: st.DataObject) -> None:
+        """It was sent twice, by us or by the network; nobody hears what is said to it."""
+        self.server.extend("me", data.draw(st.sampled_from(self.served)), self.now)
+
+    @rule(seconds=st.floats(0.001, 10) | st.just(86_400.0))
+    def the_servers_clock_is_set_back(self, seconds: float) -> None:
+        """It was ahead: what was to expire expires later, so that the TTL becomes longer."""
+        self.server.set_back(seconds)
 
     @precondition(lambda self: any(request.answer is not None for request in self.requests))
     @rule(data=st.data())
@@ -220,7 +250,7 @@ class Course(RuleBasedStateMachine):
         request = data.draw(st.sampled_from(answered))
         self.requests.remove(request)
         if isinstance(request.answer, float):
-            self.machine.confirmed(request.sent_at, request.answer)
+            self.machine.confirmed(request.sent_at, request.answer, request.duration)
             self.attempts = 0
         elif self.machine.refused():
             self.over = True
@@ -248,9 +278,10 @@ class Course(RuleBasedStateMachine):
 
     @rule(share=st.floats(0.01, 3))
     def a_rival_tries(self, share: float) -> None:
-        """Whoever finds the seat free has it."""
+        """Whoever finds the seat free has it, and else sees that it has no more than its due."""
         if self.server.free(self.now):
             self.server.acquire("rival", share * self.options.lease_time, self.now)
+        self.server.look(self.now)
 
     @precondition(lambda self: self.machine.phase is not Phase.CLOSED)
     @rule()
@@ -338,7 +369,7 @@ def lives(
                 machine.failed(now, jitter)
             else:
                 now += trip
-                machine.confirmed(sent_at, options.lease_time)
+                machine.confirmed(sent_at, options.lease_time, options.lease_time)
         else:
             return False
     return True

@@ -90,6 +90,8 @@ class Lease:
     def extend(self, duration: "float | timedelta") -> bool:
         """Keep the lease for at least `duration` from now; never shortens it.
 
+        Renewals go on as ever: every third of `lease_time`.
+
         Returns:
             False when it is no longer ours.
 

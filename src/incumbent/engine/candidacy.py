@@ -266,6 +266,8 @@ class Candidacy:
         if isinstance(answer, Busy):
             answer = Skipped("held", answer.holder)
         elif isinstance(answer, Ran):
+            if answer.ahead:
+                self._office.tell(events.PeriodAhead, self, ahead=answer.ahead)
             answer = Skipped("already_ran")
         self._office.tell(events.AttemptSkipped, self, reason=answer.reason, holder=answer.holder)
         return answer

@@ -86,6 +86,8 @@ class Lease:
     async def extend(self, duration: Duration) -> bool:
         """Keep the lease for at least `duration` from now; never shortens it.
 
+        Renewals go on as ever: every third of `lease_time`.
+
         Returns:
             False when it is no longer ours (the action is then stopped as `on_loss` says).
 

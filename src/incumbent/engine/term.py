@@ -145,7 +145,8 @@ class Term:
         if not self.held:
             return False
         budget = Budget.of_two(self._options.request_timeout)
-        self._hear(await self._office.store.extend(self.claim, self.grant.seat, duration, budget))
+        answer = await self._office.store.extend(self.claim, self.grant.seat, duration, budget)
+        self._hear(answer, duration)
         return self.held
 
     def transaction(self, client: Any) -> Any:
@@ -278,9 +279,10 @@ class Term:
         self._attempts = tuple(other for other in self._attempts if other is not attempt)
 
     async def _attempt(self, within: float) -> None:
+        duration = self._options.lease_time
         try:
             answer = await self._office.store.extend(
-                self.claim, self.grant.seat, self._options.lease_time, Budget(within, within)
+                self.claim, self.grant.seat, duration, Budget(within, within)
             )
         except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
             self._machine.failed(clock.now(), random.random())
@@ -290,12 +292,12 @@ class Term:
                 )
             self.wake()
         else:
-            self._hear(answer)
+            self._hear(answer, duration)
 
-    def _hear(self, answer: Extended | NotYours) -> None:
+    def _hear(self, answer: Extended | NotYours, duration: float) -> None:
         """Take the store's answer to an extension; one that comes after the end changes nothing."""
         if isinstance(answer, Extended):
-            self._machine.confirmed(answer.sent_at, answer.ttl)
+            self._machine.confirmed(answer.sent_at, answer.ttl, duration)
             if self.held:
                 self._office.tell(events.TermRenewed, self, remaining=self.remaining)
             if answer.asked:

@@ -21,6 +21,7 @@ _LEVELS: Final = {
     "AttemptSkipped": (logging.DEBUG, "not elected"),
     "AttemptDelayed": (logging.WARNING, "election delayed"),
     "DurabilityWeakened": (logging.WARNING, "durability weakened"),
+    "PeriodAhead": (logging.WARNING, "last period is ahead of the server's clock"),
     "HeartbeatDelayed": (logging.WARNING, "heartbeat delayed"),
     "CandidateExpired": (logging.WARNING, "candidate expired"),
     "WithdrawalFailed": (logging.WARNING, "withdrawal failed"),

@@ -66,7 +66,10 @@ class Claim(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """The seat is the claim's, until `ttl` seconds after the server answered."""
+    """The seat is the claim's, until `ttl` seconds after the server answered.
+
+    Nobody relies on more than what the claim asked for: a clock that was set back makes it longer.
+    """
 
     seat: int
     fence: int
@@ -98,9 +101,17 @@ class Busy(NamedTuple):
 class Ran(NamedTuple):
     """There has been a term in this period: nobody gets a seat before the next one."""
 
+    ahead: float = 0.0
+    """Seconds from now to the period that the last term was in, if that is yet to come: the clock
+    that counts periods was ahead, and was set back. Told once; from then on that term counts for
+    the present period."""
+
 
 class Extended(NamedTuple):
-    """The lease is still the claim's: `ttl` seconds, as the answer to a request of `sent_at`."""
+    """The lease is still the claim's: `ttl` seconds, as the answer to a request of `sent_at`.
+
+    As with a grant, nobody relies on more than what the request asked for.
+    """
 
     ttl: float
     sent_at: float
@@ -176,7 +187,10 @@ class Store(Protocol):
     async def extend(
         self, claim: Claim, seat: int, duration: float, budget: Budget
     ) -> Extended | NotYours:
-        """Let the lease live `duration` seconds from now, at least; never shortens it.
+        """Let the lease live `duration` seconds from now, at least.
+
+        What the claim may rely on already is never shortened: `duration`, or a longer one, from an
+        earlier request.
 
         An extension that too few replicas have is raised as a `NotDurableError`: it is not known
         whether it will count.

@@ -125,10 +125,11 @@ class MemoryStore:
                 seat.ends_at = max(seat.ends_at, now + claim.lease_time)
                 self._leave_line(mine)
                 return self._grant(number, seat, now)
-        if self._has_run(claim):
+        ran = self._has_run(claim)
+        if ran is not None:
             if mine is not None:
                 self.forget(mine)
-            return Ran()
+            return ran
         if mine is not None:
             self._join_line(mine)
         due, left = self._walk(claim.election, now, mine, claim.seats)
@@ -359,13 +360,20 @@ class MemoryStore:
             self._runs[claim.election] = _Run(begins, claim.token, before)
         return seat
 
-    def _has_run(self, claim: Claim) -> bool:
+    def _has_run(self, claim: Claim) -> Ran | None:
         if claim.once_per is None:
-            return False
-        begins = claim.once_per.period(self.wall_clock()).begins
+            return None
+        now = self.wall_clock()
+        period = claim.once_per.period(now)
         last = self._runs.get(claim.election, _NEVER)
         # One's own run with no seat to it is none: the lease ran out before the grant was known.
-        return claim.after >= begins or (last.begins >= begins and last.token != claim.token)
+        if last.token == claim.token or last.begins < period.begins:
+            return Ran() if claim.after >= period.begins else None
+        if last.begins <= period.ends:
+            return Ran()
+        # The clock was ahead then: it counts for the present period.
+        self._runs[claim.election] = last._replace(begins=period.begins)
+        return Ran((last.begins - now) / 1000)
 
     def _restore(self, claim: Claim) -> None:
         """The claim's run does not count for its period, if it is still the last one."""

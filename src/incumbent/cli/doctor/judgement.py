@@ -145,7 +145,17 @@ def _keys(facts: Facts) -> Iterator[Finding]:
         means = "their elections fail, or leave those candidates out"
         advice = "find out who writes there; stop all candidates, then DEL the key"
         yield Finding("keys", "wrong", f"corrupt: {_some(facts.corrupt)}", means, advice)
-    if not (facts.lasting or facts.corrupt):
+    if facts.ahead_of_time:
+        yield Finding(
+            "keys",
+            "wrong",
+            f"from a clock that was ahead: {_some(facts.ahead_of_time)}",
+            "the server's clock was set back. Such a seat is cut to what was asked for when its"
+            " holder renews it, or when anybody else asks for it; such a period counts as run until"
+            " the next one begins",
+            "keep the server's clock by NTP, slewed, not stepped; ask for the seat to have it cut",
+        )
+    if not (facts.lasting or facts.corrupt or facts.ahead_of_time):
         yield Finding("keys", "ok", f"{facts.keys}, each with an end and as it should be")
 
 

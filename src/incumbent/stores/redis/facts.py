@@ -43,6 +43,9 @@ LISTENING: Final = 2.0
 WATCHED: Final = 1.0
 """Seconds between two looks at the clocks."""
 
+NEARLY_NOW: Final = 1.0
+"""Seconds by which a period may seem to be yet to come: no better are clocks compared."""
+
 KEY: Final = b"K"
 CHANNEL: Final = b"C"
 TRIES: Final[dict[str, tuple[bytes, ...]]] = {
@@ -96,6 +99,9 @@ class Facts:
     """Keys that would stay for ever."""
     corrupt: tuple[str, ...] = field(default=())
     """Keys, and candidates' records, that are not as they should be."""
+    ahead_of_time: tuple[str, ...] = ()
+    """Seats that outlive what was asked for, and marks of periods that are yet to come: each with
+    by how much. A clock leaves them that was ahead and is set back."""
     scanned: bool = True
 
 
@@ -117,7 +123,7 @@ async def facts_of(client: Client, prefix: str, within: float) -> Facts:
     info, config = await look.info(), await look.config()
     await asyncio.sleep(max(0.0, WATCHED - (time.monotonic() - began[0])))
     ended, second = await look.clock()
-    keys, lasting, corrupt, scanned = await look.keys()
+    found = await look.keys(second)
     return Facts(
         info=info,
         config=config,
@@ -127,11 +133,21 @@ async def facts_of(client: Client, prefix: str, within: float) -> Facts:
         watched=ended[0] - began[0],
         refused=refused,
         heard=heard,
-        keys=keys,
-        lasting=lasting,
-        corrupt=corrupt,
-        scanned=scanned,
+        keys=found.count,
+        lasting=tuple(sorted(found.lasting)),
+        corrupt=tuple(sorted(found.corrupt)),
+        ahead_of_time=tuple(sorted(found.ahead_of_time)),
+        scanned=found.scanned,
     )
+
+
+@dataclass(slots=True)
+class _Keys:
+    count: int = 0
+    lasting: list[str] = field(default_factory=list)
+    corrupt: list[str] = field(default_factory=list)
+    ahead_of_time: list[str] = field(default_factory=list)
+    scanned: bool = True
 
 
 class _Look:
@@ -211,19 +227,43 @@ class _Look:
                     await self._ask(self._client.publish(self._channel, "doctor"))
         return False
 
-    async def keys(self) -> tuple[int, tuple[str, ...], tuple[str, ...], bool]:
-        count, lasting, corrupt = 0, list[str](), list[str]()
+    async def keys(self, ahead: float) -> _Keys:
+        """What is the matter with the keys, on a server whose clock is so far ahead of ours."""
+        found = _Keys()
         try:
             async for key in keys_under(self._client, self._prefix, self._within):
-                count += 1
-                if await self._ask(self._client.pttl(key)) == -1:
-                    lasting.append(text(key))
+                found.count += 1
+                ttl = await self._ask(self._client.pttl(key))
+                if ttl == -1:
+                    found.lasting.append(text(key))
                 its = named(key, self._prefix)
                 if its is not None:
-                    corrupt += await self._complaints(key, its)
+                    complaints = await self._complaints(key, its)
+                    found.corrupt += complaints
+                    if not complaints:
+                        found.ahead_of_time += await self._ahead_of_time(key, its, ttl, ahead)
         except redis_errors.NoPermissionError:
-            return count, tuple(lasting), tuple(corrupt), False
-        return count, tuple(sorted(lasting)), tuple(sorted(corrupt)), True
+            found.scanned = False
+        return found
+
+    async def _ahead_of_time(self, key: bytes, its: Named, ttl: int, ahead: float) -> list[str]:
+        part = its.part.partition(":")[0]
+        if part == "seat":
+            wish = cast("Awaitable[Any]", self._client.hget(text(key), "longest"))
+            longest = await self._ask(wish)
+            if longest is not None and _number(longest) and ttl > int(longest):
+                most = int(longest) / 1000
+                return [
+                    f"{text(key)} lives for {ttl / 1000:.0f} s, {most:g} s at most are asked for"
+                ]
+        elif part == "tick":
+            tick = await self._ask(self._client.get(key))
+            begins = "" if tick is None else text(tick).partition(" ")[0]
+            if _number(begins):
+                early = int(begins) / 1000 - (time.time() + ahead)
+                if early > NEARLY_NOW:
+                    return [f"{text(key)} is of a period that begins in {early:.0f} s"]
+        return []
 
     async def _complaints(self, key: bytes, its: Named) -> list[str]:
         part = its.part.partition(":")[0]

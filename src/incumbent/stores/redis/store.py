@@ -115,7 +115,7 @@ class RedisStore:
         if reply[0] == b"ran":
             if mine is not None:
                 await mine.leave(cleaning)
-            return Ran()
+            return Ran(int(reply[2]) / 1000)
         raise redis_errors.ResponseError(
             f"a claim of election {claim.election!r} was given up and then used again"
         )
@@ -155,7 +155,7 @@ class RedisStore:
         for _ in range(MOST_CLOCKS):
             period = once_per.period(self.wall_clock())
             if period.begins <= claim.after:
-                return [b"ran"]
+                return [b"ran", 0, 0]
             dated = (*args, b"%d" % period.begins, b"%d" % period.ends)
             reply = await self._caller.run(scripts.ACQUIRE, keys, dated, budget, request)
             if reply[0] == b"granted":

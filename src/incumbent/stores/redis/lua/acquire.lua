@@ -2,13 +2,13 @@
 -- KEYS: fence gone queue alive tick seat+
 -- ARGV: token leader lease_ms database [place arrival_us stale_ms [from_ms to_ms]]
 -- Returns: {'granted', seat, fence, since, ttl}, {'busy', seat, leader, fence, since, ttl, retained, arrival},
---   {'ran', now}, {'when', now} or {'gone'}
+--   {'ran', now, ahead}, {'when', now} or {'gone'}
 -- `place` is missing or '' for one try without standing. `arrival_us` is 0 for a newcomer, else what it was told, so
 -- that a waiter that was dropped by mistake gets its place back. `stale_ms` is how long its process is believed to be
 -- there; 0 for the last try: take the seat or leave the line. Where every seat is free but due to others, seat is -1,
 -- and ttl the time until one of them must have come.
 -- With a period, [from_ms, to_ms) by the server's clock, there is one run in it: 'ran' when it has been, 'when' when
--- the period is not now.
+-- the period is not now. `ahead` is how many ms from now the last period that was run begins, or 0: see there.
 
 local fence_key, gone_key, queue_key, tick_key = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local token, leader, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -45,8 +45,10 @@ if mine then
   if place ~= '' then
     line.without(place, free)
   end
-  local has = redis.call('HMGET', KEYS[mine], 'fence', 'since')
-  return {'granted', mine - 6, has[1], has[2], prolong(KEYS[mine], lease)}
+  local has = redis.call('HMGET', KEYS[mine], 'fence', 'since', 'longest')
+  local ttl = bound(redis.call('PTTL', KEYS[mine]), lease, has[3])
+  redis.call('PEXPIRE', KEYS[mine], ttl)
+  return {'granted', mine - 6, has[1], has[2], ttl}
 end
 
 local was
@@ -55,12 +57,21 @@ if from then
     return {'when', now_ms}
   end
   local last, runner, before = last_run(tick_key)
+  local begins = tonumber(last) or -1
   -- One's own run with no seat to it is none: the grant was lost on its way, and then the lease.
-  if (tonumber(last) or -1) >= from and runner ~= token then
+  if begins >= from and runner ~= token then
+    local ahead = 0
+    if begins > to then
+      -- The clock was ahead when that was written. It counts as a run of the present period, and not of those to come.
+      -- PEXPIRE comes first, so that a full server does not refuse it.
+      ahead = begins - now_ms
+      redis.call('PEXPIRE', tick_key, math.max(2 * (to - from), lease))
+      redis.call('SET', tick_key, ARGV[8] .. ' ' .. runner .. ' ' .. before, 'KEEPTTL')
+    end
     if place ~= '' then
       line.without(place, free)
     end
-    return {'ran', now_ms}
+    return {'ran', now_ms, ahead}
   end
   was = runner == token and before or last
 end
@@ -126,7 +137,7 @@ elseif last >= now then
   fence = string.format('%.0f', last + 1)
   redis.call('SET', fence_key, fence, 'PX', fence_ttl)
 end
-redis.call('HSET', seat_key, 'token', token, 'leader', leader, 'fence', fence, 'since', since)
+redis.call('HSET', seat_key, 'token', token, 'leader', leader, 'fence', fence, 'since', since, 'longest', lease)
 local bounded = redis.pcall('PEXPIRE', seat_key, lease)
 if type(bounded) == 'table' then
   -- A user without this right must not be left with a seat that never expires. SET is allowed: it made the fence.

@@ -7,15 +7,16 @@
 -- is a seat that was nobody's before.
 
 local number = tonumber(ARGV[1])
-local seat = redis.call('HMGET', KEYS[2], 'token', 'leader', 'fence', 'since')
+local seat = redis.call('HMGET', KEYS[2], 'token', 'leader', 'fence', 'since', 'longest')
 if not seat[1] or (ARGV[2] ~= '' and ARGV[2] ~= seat[3]) then
   return {'free'}
 end
-local leader, fence, since, ttl = seat[2] or '', seat[3] or '0', seat[4] or '0', redis.call('PTTL', KEYS[2])
+local leader, fence, since = seat[2] or '', seat[3] or '0', seat[4] or '0'
+local ttl = bound(redis.call('PTTL', KEYS[2]), 0, seat[5])
 if seat[1] == RETAINED then
+  redis.call('PEXPIRE', KEYS[2], ttl)
   return {'kept', number, leader, fence, since, ttl}
 end
--- The end that it has, or one where somebody has taken that away.
-ttl = retain(KEYS[2], ttl < 0 and FENCE_TTL or ttl)
+ttl = retain(KEYS[2], ttl)
 publish(channels_of(KEYS[1], ARGV[3]) .. 'events', 'retained ' .. ARGV[1] .. ' ' .. fence .. ' ' .. ttl)
 return {'forced', number, leader, fence, since, ttl}

@@ -26,15 +26,18 @@ local function restore(tick, token)
   end
 end
 
--- The taken seat among `keys` from `first` on that is free soonest: where it stands there, and its TTL; or nothing.
-local function soonest(keys, first, lease)
+-- The taken seat among `keys` from `first` on that is free soonest: where it stands there, and its TTL; or nothing. A
+-- TTL of more than `usual` is looked at: nobody waits for longer than a holder relies on its seat.
+local function soonest(keys, first, usual)
   local index, least
   for i = first, #keys do
     local ttl = redis.call('PTTL', keys[i])
-    if ttl == -1 then
-      -- Somebody else's doing (PERSIST, RESTORE), and taken for ever without this. Long enough for any holder's lease.
-      ttl = math.max(FENCE_TTL, lease)
-      redis.call('PEXPIRE', keys[i], ttl)
+    if ttl == -1 or ttl > usual then
+      local sound = bound(ttl, 0, redis.call('HGET', keys[i], 'longest'))
+      if sound ~= ttl then
+        redis.call('PEXPIRE', keys[i], sound)
+        ttl = sound
+      end
     end
     if ttl >= 0 and not (least and least <= ttl) then
       index, least = i, ttl
@@ -107,10 +110,12 @@ local function line_of(channels, queue, alive, now_ms)
     put(alive, 2 * stale, 'GT', now_ms + stale, 'p:' .. process)
   end
 
-  -- Until when a seat is kept for it, if it is.
+  -- Until when a seat is kept for it, if it is. One that is kept for longer than its grace is of a clock that was set
+  -- back since: void.
   function line.called(place)
-    local deadline = redis.call('ZSCORE', alive, 'w:' .. place)
-    return deadline and tonumber(deadline)
+    local _, _, grace = parts(place)
+    local deadline = tonumber(redis.call('ZSCORE', alive, 'w:' .. place) or 0)
+    return deadline > 0 and deadline <= now_ms + grace and deadline
   end
 
   -- Takes a place at `arrival` (0: at the end), unless it has one. Who asks has heard its wake-up. Returns its arrival.

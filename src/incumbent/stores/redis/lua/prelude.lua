@@ -2,8 +2,8 @@
 -- itself, and what a script does not use must cost it next to nothing; what has to do with the line is in line.lua.
 --
 -- A seat is a hash: token (who may extend and release it), leader (its name), fence, since (ms); `asked` when its holder
--- is to step down. These fields and their meaning never change. The token RETAINED belongs to nobody: the work is over, a
--- minimum hold keeps the seat.
+-- is to step down; `longest` time (ms) that its holder has asked for in this term. These fields and their meaning never
+-- change. The token RETAINED belongs to nobody: the work is over, a minimum hold keeps the seat.
 
 local RETAINED = 'retained'
 local FENCE_TTL = 86400000
@@ -21,14 +21,23 @@ local function channels_of(fence, database)
   return string.sub(fence, 1, -6) .. 'db' .. database .. ':'
 end
 
--- Lets a seat live `wanted` ms from now at least; never shortens that. Returns its new TTL.
-local function prolong(seat, wanted)
-  local ttl = redis.call('PTTL', seat)
+-- Lets a key live `wanted` ms from now at least; never shortens that. Returns its new TTL.
+local function prolong(key, wanted)
+  local ttl = redis.call('PTTL', key)
   if ttl < wanted then
-    redis.call('PEXPIRE', seat, wanted)
+    redis.call('PEXPIRE', key, wanted)
     ttl = wanted
   end
   return ttl
+end
+
+-- How long a seat with this TTL is to live from now: at least `wanted` ms, and at most `longest`, its field. No holder
+-- relies on its seat for longer than that, whichever of its requests were answered, or arrive twice, or late. So it is
+-- safe to cut what is longer: the TTL that a clock leaves which was ahead and is set back. A seat without an end
+-- (PERSIST, RESTORE) gets one by the same rule.
+local function bound(ttl, wanted, longest)
+  local most = math.max(wanted, tonumber(longest or FENCE_TTL), 1)
+  return ttl < 0 and most or math.max(wanted, math.min(ttl, most), 1)
 end
 
 -- The seat is nobody's for `ms` more: returns that, or 1, as in its last millisecond a key has a PTTL of 0. PEXPIRE

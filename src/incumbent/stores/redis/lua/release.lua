@@ -9,7 +9,7 @@ local gone_key, queue_key, mine_key = KEYS[2], KEYS[3], KEYS[6 + ARGV[2]]
 local token, number, keep = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local channels = channels_of(KEYS[1], ARGV[5])
 
-local seat, answer, kept = redis.call('HMGET', mine_key, 'token', 'fence'), 'released', false
+local seat, answer, kept = redis.call('HMGET', mine_key, 'token', 'fence', 'longest'), 'released', false
 if seat[1] ~= token then
   answer = seat[1] and 'taken' or 'gone'
 else
@@ -17,7 +17,7 @@ else
     restore(KEYS[5], token)
   end
   if keep > 0 then
-    kept = retain(mine_key, math.min(keep, redis.call('PTTL', mine_key)))
+    kept = retain(mine_key, math.min(keep, bound(redis.call('PTTL', mine_key), 0, seat[3])))
     publish(channels .. 'events', 'retained ' .. number .. ' ' .. (seat[2] or '0') .. ' ' .. kept)
   else
     redis.call('DEL', mine_key)

@@ -18,7 +18,7 @@ local free = line.free(KEYS, 4)
 local count = #free
 line.walk(free)
 line.tell(process, 'probe ' .. ARGV[5])
-local _, ttl = soonest(KEYS, 4, 0)
+local _, ttl = soonest(KEYS, 4, stale)
 -- Asked now: a seat may have been due to it, and its inbox deaf to the wake-up.
 local standing = redis.call('ZSCORE', KEYS[2], ARGV[2]) and 1 or 0
 local left = math.min(ttl or math.huge, line.kept - now_ms)

@@ -7,6 +7,7 @@ from incumbent.electors.group import GroupElector
 from incumbent.electors.leader import LeaderElector
 from incumbent.engine.handle import Lease, current_lease
 from incumbent.errors import (
+    ElectorClosedError,
     IncumbentError,
     LeadershipLostError,
     NotDurableError,
@@ -35,6 +36,7 @@ __all__ = [
     "ActionFailed",
     "Durability",
     "Elected",
+    "ElectorClosedError",
     "GroupElector",
     "IncumbentError",
     "LeaderElector",

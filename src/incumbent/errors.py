@@ -6,7 +6,8 @@
     ├── NotElectedError       try again later, or wait longer
     ├── LeadershipLostError   stop the work: somebody else may lead
     ├── StaleFenceError       drop the write: somebody else leads, and nothing of it was done
-    └── NotDurableError       look after the replicas: nothing was done, and nobody leads by it
+    ├── NotDurableError       look after the replicas: nothing was done, and nobody leads by it
+    └── ElectorClosedError    stop: this elector was closed, and takes part in no more elections
 
 Bad arguments are `ValueError` and `TypeError`. Errors of Redis come out as redis-py raises them. No
 message ever shows a lease's token.
@@ -91,3 +92,10 @@ class NotDurableError(IncumbentError):
             f"a lease of {self.election!r} is not durable: "
             f"{self.acknowledged} of {self.replicas} replicas acknowledged it in time"
         )
+
+
+class ElectorClosedError(IncumbentError, RuntimeError):
+    """The elector was closed, before the call or while it waited: it takes part in no elections."""
+
+    def __init__(self) -> None:
+        super().__init__("this elector is closed")

@@ -3,6 +3,7 @@
 import itertools
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from blocking.scene import quick, thread
 from incumbent import (
     ActionFailed,
     Elected,
+    ElectorClosedError,
     LeadershipLost,
     LeadershipLostError,
     MemoryStore,
@@ -378,6 +380,38 @@ def test_a_watcher_that_joins_as_one_in_another_thread_leaves_is_served() -> Non
         pass
     assert firsts == [True] * 300
     elector.close()
+
+
+@pytest.mark.parametrize("way", ["attempt", "lead", "campaign", "schedule"])
+def test_closing_from_another_thread_ends_a_wait(
+    elector: LeaderElector, other: LeaderElector, valkey: Server, way: str
+) -> None:
+    """In whichever thread it waits; its place in line is free, and so is a schedule's pause."""
+    waiter = other.using(wait_time=60, lease_time=10)
+    calls: dict[str, Callable[[], object]] = {
+        "attempt": lambda: waiter.attempt("one", int),
+        "lead": lambda: waiter.lead("one").__enter__(),
+        "campaign": lambda: waiter.campaign("one", int),
+        "schedule": lambda: waiter.schedule("two", every="0 0 1 1 *", action=int),
+    }
+    raised: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            calls[way]()
+        except ElectorClosedError as error:
+            raised.append(error)
+
+    with elector.lead("one"), thread(wait):
+        if way == "schedule":
+            time.sleep(0.2)
+        else:
+            wait_until_blocking(lambda: len(in_line(valkey, "one")) == 1)
+        waiter.close()
+        assert waiter.closed
+        assert in_line(valkey, "one") == []
+    assert [str(error) for error in raised] == ["this elector is closed"]
+    assert not other.closed
 
 
 def test_groups_tenants_and_decorators(valkey: Server) -> None:

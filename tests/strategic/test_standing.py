@@ -1,19 +1,20 @@
 """candidate(): a node stands for a block, is kept alive, changes its metadata, and withdraws."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 import redis.asyncio
 
-from incumbent import events
+from incumbent import Elected, ElectorClosedError, events
 from incumbent.strategy import Candidate
 from kit.fixtures import MakeClient, MakeProxy, StartServer
 from kit.proxy import Proxy
 from kit.servers import Server
 from kit.waiting import wait_until
 from promises.scene import at_most, cancel
-from strategic.scene import Town
+from strategic.scene import GRACE, Log, Town, running
 
 KEY = "incumbent:{job}:candidates"
 
@@ -272,3 +273,56 @@ async def test_heartbeats_of_many_elections_leave_as_one_command(
     wire._exchange = exchange
     await asyncio.gather(*(me.__aexit__(None, None, None) for me in stands_in))
     assert len(sent) <= 20, sent
+
+
+async def test_closing_the_elector_withdraws_its_candidate_and_ends_its_wait(town: Town) -> None:
+    """The next in rank leads, with no grace for the one that is gone; the blocks may go on."""
+    a, b, c = town.node("a"), town.node("b", wait_time=60), town.node("c", wait_time=60)
+    log = Log()
+    async with (
+        a.candidate("job", {"priority": 3}),
+        b.candidate("job", {"priority": 2}) as standing,
+        c.candidate("job", {"priority": 1}),
+        running(a.attempt("job", log)),
+    ):
+        await log.reaches("a")
+        waiting = asyncio.create_task(b.attempt("job", log))
+        async with running(c.attempt("job", log)):
+            await asyncio.sleep(GRACE)
+            await b.aclose()
+            with pytest.raises(ElectorClosedError):
+                await waiting
+            assert [each.node_id for each in await a.candidates("job")] == ["a", "c"]
+            with pytest.raises(ElectorClosedError):
+                await standing.update(priority=9)
+            assert await a.request_step_down("job") == 1
+            await log.reaches("a", "c")
+
+
+async def test_a_candidate_that_leads_stands_until_its_term_is_over(town: Town) -> None:
+    """Closed meanwhile: its result still counts, and nobody makes it give way."""
+    a, b = town.node("a"), town.node("b")
+    log = Log()
+    async with a.candidate("job"):
+        async with running(a.attempt("job", partial(log, 0.5))) as (leading,):
+            await log.reaches("a")
+            await a.aclose()
+            assert [each.node_id for each in await b.candidates("job")] == ["a"]
+            assert isinstance(await leading, Elected)
+        assert [each.successes for each in await b.candidates("job")] == [1]
+    assert await b.candidates("job") == ()
+
+
+async def test_a_block_that_is_entered_as_its_elector_closes_leaves_no_record(town: Town) -> None:
+    """Before, or while the enrolment is on its way."""
+    for turns in range(6):
+        a = town.node("a")
+        block = a.candidate("job")
+        entering = asyncio.create_task(block.__aenter__())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await a.aclose()
+        await asyncio.wait([entering])
+        if entering.exception() is None:
+            await block.__aexit__(None, None, None)
+        assert await town.node("b").candidates("job") == ()

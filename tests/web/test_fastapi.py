@@ -178,6 +178,28 @@ async def test_a_serve_that_cancels_itself_has_failed(elector: LeaderElector) ->
         assert facts(app)["last_error"] == "RuntimeError"
 
 
+@pytest.mark.parametrize("leads", [True, False])
+async def test_an_elector_that_is_closed_stops_its_service(
+    elector: LeaderElector, other: LeaderElector, valkey: Server, leads: bool
+) -> None:
+    """A term runs to its end, and nothing is tried again; closing is no error of `serve`."""
+    work = Work()
+    app = FastAPI(lifespan=leadership(elector, "one", work))
+    async with other.try_lead("other" if leads else "one"), running(app):
+        if leads:
+            await work.began.wait()
+        else:
+            await wait_until(lambda: facts(app)["phase"] == "standing by", what="it stands by")
+            await asyncio.sleep(0.1)
+        await elector.aclose()
+        if leads:
+            assert facts(app)["phase"] == "leading"
+            steal(valkey, "one")
+        await wait_until(lambda: facts(app)["phase"] == "stopped", what="it has stopped")
+        assert facts(app)["errors"] == 0
+    assert work.runs == int(leads)
+
+
 async def test_a_loss_is_counted_and_campaigned_away(
     elector: LeaderElector, valkey: Server
 ) -> None:

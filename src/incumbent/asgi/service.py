@@ -9,7 +9,13 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from incumbent import GroupElector, LeaderElector, LeaderState, current_lease
+from incumbent import (
+    ElectorClosedError,
+    GroupElector,
+    LeaderElector,
+    LeaderState,
+    current_lease,
+)
 from incumbent.backoff import pause_after
 
 if TYPE_CHECKING:
@@ -92,6 +98,9 @@ class Service:
     async def _run(self) -> None:
         try:
             while not await self._campaign():
+                if self.elector.closed:
+                    self._elector_was_closed()
+                    return
                 self.phase = "pausing"
                 await asyncio.sleep(
                     pause_after(
@@ -117,7 +126,8 @@ class Service:
                 raise
             self._failed(RuntimeError("serve was cancelled from within"))
         except Exception as error:  # noqa: BLE001 - no error of an election ends an application
-            self._failed(error)
+            if not (self.elector.closed and isinstance(error, ElectorClosedError)):
+                self._failed(error)
         else:
             return True
         return False
@@ -139,6 +149,12 @@ class Service:
                 self.losses += 1
             if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:
                 self._errors_in_a_row = 0
+
+    def _elector_was_closed(self) -> None:
+        self.phase = "stopped"
+        _log.warning(
+            "the elector was closed: this process leads no more", extra={"election": self.name}
+        )
 
     def _failed(self, error: Exception) -> None:
         self.errors += 1

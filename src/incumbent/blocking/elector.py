@@ -73,6 +73,11 @@ class Elector:
         return self._twin.leader_id
 
     @property
+    def closed(self) -> bool:
+        """Whether this elector was closed: then it takes part in no more elections."""
+        return self._twin.closed
+
+    @property
     def leases(self) -> tuple[Lease, ...]:
         """The leases that this elector and its siblings hold now. Local: nothing is sent."""
         return leases.known(run(self._leases))
@@ -98,6 +103,7 @@ class Elector:
         Raises:
             LeadershipLostError: the lease was lost while the action ran; it comes when that ends.
             NotDurableError: too few replicas have the lease, as `durability` wants it.
+            ElectorClosedError: this elector is closed, or was before it was elected.
             BaseException: what the action raised, as it is; a loss is then a note on it.
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
@@ -126,6 +132,7 @@ class Elector:
         Raises:
             BaseException: what the action raised, if it is no `Exception`: a `KeyboardInterrupt`.
             NotDurableError: too few replicas have the lease, as `durability` wants it.
+            ElectorClosedError: this elector is closed, or was before it was elected.
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
@@ -144,6 +151,7 @@ class Elector:
         Raises:
             NotElectedError: on entry; not elected within `wait_time`.
             NotDurableError: on entry; too few replicas have the lease, as `durability` wants it.
+            ElectorClosedError: this elector is closed, or was before it was elected.
             LeadershipLostError: on exit; the lease was lost (with ``on_loss="notify"`` it is only
                 logged).
             BaseException: what the block raised, as it is; a loss is then a note on it.
@@ -168,6 +176,7 @@ class Elector:
 
         Raises:
             BaseException: what the action raises.
+            ElectorClosedError: this elector is closed, or was while it stood by.
             redis.exceptions.RedisError: what will not pass by itself: wrong credentials, missing
                 rights, a key of the wrong type.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
@@ -194,6 +203,7 @@ class Elector:
             action: what to run; `functools.partial` gives it arguments.
 
         Raises:
+            ElectorClosedError: this elector is closed, or was between two runs.
             redis.exceptions.RedisError: what will not pass by itself.
             ValueError, TypeError: an argument is not usable; before any I/O.
         """
@@ -299,6 +309,10 @@ class Elector:
 
     def close(self) -> None:
         """Take part in no more elections, and give the connection back. Idempotent.
+
+        Whatever waits to be elected, in whichever thread, leaves the line and raises an
+        `ElectorClosedError` there. Terms that still run end as they would. Closing a sibling ends
+        what that waits for, and nothing else.
 
         Nobody has to: what is held at the interpreter's exit is given back.
         """

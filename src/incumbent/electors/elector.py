@@ -17,6 +17,7 @@ from incumbent.engine.candidacy import Candidacy, Gate
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
+from incumbent.engine.waits import Waits
 from incumbent.events import Hook
 from incumbent.observability.logging import LoggingHook
 from incumbent.options import LeaderOptions, OptionChanges
@@ -53,7 +54,7 @@ class Elector:
         self._options = options or LeaderOptions()
         self._seats = seats
         self._scope = ""
-        self._closed = False
+        self._waits = Waits()
         given = isinstance(redis, Store)
         store = redis if isinstance(redis, Store) else RedisStore(redis, self._prefix)
         _check_durability(self._options, store)
@@ -78,6 +79,11 @@ class Elector:
         """The leases that this elector and its siblings hold now. Local, no round trip."""
         return tuple(Lease(term) for term in self._office.terms if term.held)
 
+    @property
+    def closed(self) -> bool:
+        """Whether this elector was closed: then it takes part in no more elections."""
+        return self._waits.closed
+
     def is_leading(self, name: str) -> bool:
         """Whether this elector, or a sibling of it, leads `name` now. Local, no round trip."""
         election = names.election_name(name, self._scope)
@@ -93,6 +99,7 @@ class Elector:
         Raises:
             LeadershipLostError: the lease was lost while the action ran.
             NotDurableError: too few replicas have the lease, as `durability` wants it.
+            ElectorClosedError: this elector is closed, or was before it was elected.
             Exception: what the action raised, as it is; a loss is then a note on it.
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
@@ -112,6 +119,7 @@ class Elector:
             asyncio.CancelledError: the caller, or the action itself, was cancelled. Like every
                 `BaseException` that is no `Exception` it comes out as it is.
             NotDurableError: too few replicas have the lease, as `durability` wants it.
+            ElectorClosedError: this elector is closed, or was before it was elected.
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
@@ -124,6 +132,7 @@ class Elector:
         Raises:
             NotElectedError: on entry; not elected within `wait_time`.
             NotDurableError: on entry; too few replicas have the lease, as `durability` wants it.
+            ElectorClosedError: this elector is closed, or was before it was elected.
             LeadershipLostError: on exit; the lease was lost (with ``on_loss="notify"`` it is only
                 logged).
             Exception: what the block raised, as it is; a loss is then a note on it.
@@ -148,6 +157,7 @@ class Elector:
 
         Raises:
             Exception: what the action raises.
+            ElectorClosedError: this elector is closed, or was while it stood by.
             redis.exceptions.RedisError: what will not pass by itself: wrong credentials, missing
                 rights, a key of the wrong type.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
@@ -157,6 +167,7 @@ class Elector:
         return await running.campaign(
             lambda: self._stand(name, options, stays=True),
             run,
+            waits=self._waits,
             restart=options.restart,
             steady_after=options.lease_time,
         )
@@ -215,6 +226,7 @@ class Elector:
             action: what to run; `functools.partial` gives it arguments.
 
         Raises:
+            ElectorClosedError: this elector is closed, or was between two runs.
             redis.exceptions.RedisError: what will not pass by itself: wrong credentials, missing
                 rights, a key of the wrong type.
             ValueError, TypeError: an argument is not usable; before any I/O.
@@ -226,7 +238,7 @@ class Elector:
             return self._stand(name, options, after)
 
         stand(wait_time=0, after=0)  # so that what is not usable is said now
-        await scheduling.schedule(self._office, stand, once_per, run)
+        await scheduling.schedule(self._office, stand, once_per, run, self._waits)
 
     async def request_step_down(self, name: str, *, seat: int | None = None) -> int:
         """Ask the holder of `seat`, or every holder, to hand over; returns how many were asked.
@@ -305,12 +317,11 @@ class Elector:
         Raises:
             redis.exceptions.RedisError: from the iteration; what will not pass by itself: wrong
                 credentials, missing rights, a key of the wrong type.
-            RuntimeError: this elector is closed.
+            ElectorClosedError: this elector is closed.
             ValueError, TypeError: the name is not usable; before any I/O.
         """
         election = names.election_name(name, self._scope)
-        if self._closed:
-            raise RuntimeError("this elector is closed")
+        self._waits.check()
         budget = Budget.of_two(self._options.request_timeout)
         from incumbent.engine.watch import Watch  # noqa: PLC0415 - few will watch
 
@@ -331,16 +342,23 @@ class Elector:
     async def aclose(self) -> None:
         """Take part in no more elections, and give the kept connection back. Idempotent.
 
+        Whatever waits to be elected, in `campaign` and `schedule` as well, leaves the line, for the
+        next one to be called, and raises an `ElectorClosedError`. Watches end quietly. Terms that
+        still run end as they would: what they need is opened for them once more. On a server that
+        is silent this waits half a `request_timeout` for those who leave.
+
         The connection is that of the elector which was made from the client; closing a sibling of
-        it closes the sibling only. Terms that still run end as they would: what they need is opened
-        for them once more.
+        it ends what that sibling waits for, and nothing else. Siblings are not closed with their
+        maker: one that is used later opens a connection for the time of each request.
         """
-        self._closed = True
         for watch in tuple(self._watches):
             watch.close()
-        owner = self._owner()
-        if owner is None or owner is self:
-            await self._office.aclose()
+        try:
+            await self._end_waits()
+        finally:
+            owner = self._owner()
+            if owner is None or owner is self:
+                await self._office.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -368,8 +386,7 @@ class Elector:
         stays: bool = False,
     ) -> Candidacy:
         """`stays` is for who will stand again when it no longer leads."""
-        if self._closed:
-            raise RuntimeError("this elector is closed")
+        self._waits.check()
         options = options or self._options
         election = names.election_name(name, self._scope)
         return Candidacy(
@@ -379,9 +396,13 @@ class Elector:
             election=election,
             seats=self._seats,
             leader_id=self.leader_id,
+            waits=self._waits,
             after=after,
             gate=self._gate(election, options, stays=stays),
         )
+
+    async def _end_waits(self) -> None:
+        await self._waits.close(self._options.request_timeout / 2)
 
     def _gate(self, election: str, options: LeaderOptions, *, stays: bool) -> Gate | None:
         """What decides who may try when; without one it is the line."""
@@ -393,7 +414,7 @@ class Elector:
 
     def _sibling(self, **changes: Any) -> Self:
         twin = copy.copy(self)
-        vars(twin).update(changes, _closed=False, _watches=weakref.WeakSet())
+        vars(twin).update(changes, _waits=Waits(), _watches=weakref.WeakSet())
         return twin
 
 

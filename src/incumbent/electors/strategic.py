@@ -1,6 +1,9 @@
 """One leader per election: the best candidate, by a strategy."""
 
+import asyncio
+import weakref
 from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
 from incumbent import names
 from incumbent.durations import Duration, seconds
@@ -78,6 +81,7 @@ class StrategicElector(Elector):
         self._polls = Polls(self._office, store.registry, strategy)
         self._deference = Deference()
         self._record_results = record_results
+        self._standings: weakref.WeakSet[Standing] = weakref.WeakSet()
 
     @property
     def node_id(self) -> str:
@@ -99,7 +103,8 @@ class StrategicElector(Elector):
 
         It enrols on entry, tells that it is there every third of `ttl`, and withdraws on exit, also
         when cancelled. ``await me.update(load=0.7)`` changes its metadata for all to see. After an
-        outage that outlasts the TTL it begins anew, with no results.
+        outage that outlasts the TTL it begins anew, with no results. It withdraws as well when this
+        elector is closed, unless it leads: then the block's end withdraws it.
 
         Args:
             name: the election.
@@ -109,17 +114,20 @@ class StrategicElector(Elector):
 
         Raises:
             redis.exceptions.RedisError: on entry; not enrolled within two `request_timeout`s.
+            ElectorClosedError: this elector is closed, or was before it was enrolled.
             ValueError, TypeError: an argument is not usable; before any I/O.
         """
-        if self._closed:
-            raise RuntimeError("this elector is closed")
-        return Standing(
+        self._waits.check()
+        standing = Standing(
             self._polls,
             self._voter(name),
             metadata=metadata or {},
             ttl=seconds("ttl", ttl),
             request_timeout=self._options.request_timeout,
+            waits=self._waits,
         )
+        self._standings.add(standing)
+        return standing
 
     async def candidates(self, name: str) -> tuple[Candidate, ...]:
         """Who stands now, by registration: one round trip.
@@ -160,6 +168,16 @@ class StrategicElector(Elector):
             records=self._record_results,
             deference=self._deference if stays else None,
         )
+
+    async def _end_waits(self) -> None:
+        """A candidate that leads stands until its term is over, as it would."""
+        await super()._end_waits()
+        leads = {term.claim.election for term in self._office.terms}
+        standing = [each for each in self._standings if each.election not in leads]
+        await asyncio.gather(*(each.withdraw() for each in standing))
+
+    def _sibling(self, **changes: Any) -> Self:
+        return super()._sibling(_standings=weakref.WeakSet(), **changes)
 
     def _voter(self, name: str) -> Voter:
         return Voter(names.election_name(name, self._scope), self.leader_id)

@@ -17,6 +17,7 @@ from incumbent.engine import handle
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
+from incumbent.engine.waits import Waits
 from incumbent.options import LeaderOptions
 from incumbent.results import LossReason, Skipped
 from incumbent.shield import finish
@@ -78,6 +79,7 @@ class Candidacy:
         "_office",
         "_place",
         "_term",
+        "_waits",
         "election",
         "leader_id",
         "name",
@@ -94,12 +96,14 @@ class Candidacy:
         election: str,
         seats: int,
         leader_id: str,
+        waits: Waits,
         after: int = 0,
         gate: Gate | None = None,
     ) -> None:
-        """With `once_per`, `after` leaves out the periods that begin before it: ms, epoch.
+        """It stands for as long as `waits` is open.
 
-        With a `gate` it does not stand in line, but asks when the gate lets it.
+        With `once_per`, `after` leaves out the periods that begin before it: ms, epoch. With a
+        `gate` it does not stand in line, but asks when the gate lets it.
         """
         self.options: LeaderOptions = options
         self.name: str = name
@@ -109,6 +113,7 @@ class Candidacy:
         self._after = after
         self._gate = gate
         self._office = office
+        self._waits = waits
         self._term: Term | None = None
         self._lease: Lease | None = None
         self._mark: handle.Mark | None = None
@@ -136,7 +141,8 @@ class Candidacy:
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
         wait = self.options.wait_time
-        return self._stand(math.inf if wait is None else clock.now() + wait)
+        give_up_at = math.inf if wait is None else clock.now() + wait
+        return self._waits.run(partial(self._stand, give_up_at))
 
     async def _stand(self, give_up_at: float) -> Term | Skipped:
         """Try once, then stand in line: ask when called, and once more when the time is up."""

@@ -4,7 +4,6 @@ Turns how a term ended into results and exceptions: the action's own error alway
 is never success, and a cancellation of the caller is never swallowed.
 """
 
-import asyncio
 import inspect
 import random
 from collections.abc import Awaitable, Callable
@@ -15,6 +14,7 @@ from incumbent import clock
 from incumbent.backoff import pause_after
 from incumbent.engine.candidacy import Candidacy
 from incumbent.engine.handle import Lease
+from incumbent.engine.waits import Waits
 from incumbent.errors import LeadershipLostError, NotElectedError
 from incumbent.results import (
     ActionFailed,
@@ -166,6 +166,7 @@ async def campaign(
     stand: Callable[[], Candidacy],
     action: Callable[[], Awaitable[T]],
     *,
+    waits: Waits,
     restart: bool,
     steady_after: float,
 ) -> T:
@@ -191,4 +192,4 @@ async def campaign(
         # Who lost leaves the seat to the others for a moment, and no longer.
         longest = FIRST_PAUSE if isinstance(told, LeadershipLost) else LONGEST_PAUSE
         pause = pause_after(quick_ends, first=FIRST_PAUSE, longest=longest, jitter=random.random())
-        await asyncio.sleep(pause)
+        await waits.sleep(pause)

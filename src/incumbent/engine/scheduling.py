@@ -15,6 +15,7 @@ from incumbent.engine.candidacy import Candidacy
 from incumbent.engine.office import Office
 from incumbent.engine.running import run
 from incumbent.engine.term import Term
+from incumbent.engine.waits import Waits
 from incumbent.periods import OncePer, Period
 from incumbent.stores.base import Store
 
@@ -38,13 +39,14 @@ async def schedule(
     stand: Stand,
     once_per: OncePer,
     action: Callable[[], Awaitable[object]],
+    waits: Waits,
 ) -> NoReturn:
     """Answer every tick from the next one on; see `Elector.schedule`."""
     action = partial(_shielded_from_itself, action)
     store = office.store
     answered = once_per.period(store.wall_clock())
     while True:
-        await sleep_until(answered.ends, store)
+        await waits.run(partial(sleep_until, answered.ends, store))
         period = once_per.period(store.wall_clock())
         if period.begins <= answered.begins:  # the clock was set back
             continue

@@ -9,12 +9,14 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
 from incumbent import clock, events
 from incumbent.backoff import pause_after
 from incumbent.engine.polls import Polls, Voter
+from incumbent.engine.waits import Waits
 from incumbent.shield import finish, stop
 from incumbent.stores.base import Budget
 from incumbent.stores.registry import Enrolment
@@ -37,8 +39,11 @@ class Standing:
         metadata: Mapping[str, MetaValue],
         ttl: float,
         request_timeout: float,
+        waits: Waits,
     ) -> None:
+        """Is entered as long as `waits` is open."""
         self._polls = polls
+        self._waits = waits
         self._voter = voter
         self._enrolment = Enrolment(
             election=voter.election,
@@ -59,6 +64,11 @@ class Standing:
         return self._enrolment.node_id
 
     @property
+    def election(self) -> str:
+        """Where it stands."""
+        return self._voter.election
+
+    @property
     def metadata(self) -> Mapping[str, MetaValue]:
         """What it says about itself."""
         return self._enrolment.metadata
@@ -71,8 +81,9 @@ class Standing:
         Raises:
             TypeError, ValueError: not usable as metadata; nothing has changed.
             redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.
-            RuntimeError: the block is not entered, or over.
+            RuntimeError: the block is not entered, or over, or the elector is closed.
         """
+        self._waits.check()
         if self._heart is None or self._over:
             raise RuntimeError("this candidate does not stand: update it within its block")
         metadata = Metadata({**self.metadata, **changes})
@@ -83,7 +94,7 @@ class Standing:
         if self._heart is not None or self._over:
             raise RuntimeError("this block is entered already: make another one with candidate()")
         try:
-            await self._enrol(Budget.of_two(self._request_timeout))
+            await self._waits.run(partial(self._enrol, Budget.of_two(self._request_timeout)))
         except BaseException:
             self._over = True
             await finish(self._withdraw)  # the request may be on its way all the same
@@ -99,8 +110,13 @@ class Standing:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._over = True
-        await finish(self._leave)
+        await self.withdraw()
+
+    async def withdraw(self) -> None:
+        """Stand no longer, although the block may go on. Idempotent."""
+        if self._heart is not None and not self._over:
+            self._over = True
+            await finish(self._leave)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.node_id!r} in {self._voter.election!r}>"

@@ -40,6 +40,7 @@ class Lines:
         self._inbox = ears
         self._lines: dict[str, Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
         self._loop = asyncio.get_running_loop()
         self._pid = process.pid
 
@@ -71,6 +72,7 @@ class Lines:
 
     async def aclose(self) -> None:
         """End the inbox and all tasks. Who still stands in line goes by time from now on."""
+        self._closed = True
         await self._inbox.aclose()
         await stop(*self._tasks)
 
@@ -90,6 +92,9 @@ class Lines:
         if self._lines.get(line.election) is line:
             del self._lines[line.election]
             self._inbox.close(self._channel(line))
+        if self._closed and not self._lines:
+            for task in self._tasks:
+                task.cancel()  # a server that is silent must not keep it
 
     def distrust(self, line: Line) -> None:
         """The inbox is deaf."""

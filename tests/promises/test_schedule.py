@@ -11,8 +11,17 @@ from typing import Any
 import pytest
 from redis.exceptions import AuthenticationError, ResponseError
 
-from incumbent import Elected, LeaderElector, LeaderOptions, MemoryStore, OncePer, Skipped
-from incumbent.events import ActionRaised, AttemptDelayed
+from incumbent import (
+    ActionFailed,
+    Elected,
+    LeaderElector,
+    LeaderOptions,
+    MemoryStore,
+    OncePer,
+    Skipped,
+)
+from incumbent.engine import recess
+from incumbent.events import ActionRaised, AttemptDelayed, AttemptSkipped
 from incumbent.periods import Period
 from kit.fixtures import MakeClient, MakeProxy
 from kit.servers import Server
@@ -241,6 +250,36 @@ async def test_bad_input_is_refused_before_any_io(every: Any, action: Any, error
         await elector.schedule(" ", every=60, action=nothing)
 
 
+async def test_a_run_that_fails_late_is_retried_within_its_tick(
+    valkey: Server, make_client: MakeClient
+) -> None:
+    """With `retry_failed`, who was told that the tick has been run hears when it has failed."""
+    every, journal, runs = OncePer(4.0, retry_failed=True), Journal(), list[int]()
+
+    async def fail() -> None:
+        await journal.has(AttemptSkipped)  # the other one has come too late to stand in line
+        raise ValueError("no")
+
+    async def work() -> None:
+        runs.append(every.period(round(here().acquired_at.timestamp() * 1000)).begins)
+
+    async with (
+        asyncio.timeout(90),
+        LeaderElector(make_client(valkey), quick(once_per=every), hooks=[]) as bad,
+        LeaderElector(make_client(valkey), quick(), hooks=[journal]) as good,
+    ):
+        task, failed = ticking(good, work, every), 0
+        while failed not in runs:
+            now = round(time.time() * 1000)
+            await asyncio.sleep((every.period(now).ends - now) / 1000)
+            journal.events.clear()
+            outcome = await bad.attempt("tick", fail)
+            if isinstance(outcome, ActionFailed):  # else the other one was first
+                failed = every.period(round(time.time() * 1000)).begins
+                await asyncio.sleep(0.5)
+        await cancel(task)
+
+
 async def test_the_loop_turns_between_two_runs_whatever_the_action_does() -> None:
     """An action that never awaits, and takes longer than a period, leaves a turn to the others."""
     runs = beats = 0
@@ -285,6 +324,7 @@ async def test_a_schedule_goes_on_in_the_hour_that_is_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At 02:05 for the second time, the job of 02:30 is due tomorrow, and the loop turns."""
+    monkeypatch.setattr(recess, "LONGEST_SLEEP", 0.5)
     start = datetime(2026, 10, 25, 1, 5, tzinfo=UTC).timestamp()
     began = time.monotonic()
     monkeypatch.setattr(

@@ -168,8 +168,9 @@ class Elector:
         """Stand by for ever, run `action` in this thread while leading, and again after a loss.
 
         An outage of the server is survived, with back-off. With ``restart=True`` it goes on, with
-        back-off, after the action returned or raised as well. A lost lease is told to the action,
-        which should return then: only after that can this thread stand by again.
+        back-off, after the action returned or raised as well; with `once_per` it sleeps until the
+        next period when the present one has been run. A lost lease is told to the action, which
+        should return then: only after that can this thread stand by again.
 
         Returns:
             What the action returns.

@@ -16,6 +16,7 @@ from incumbent.engine import running, scheduling
 from incumbent.engine.candidacy import Candidacy, Gate
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
+from incumbent.engine.recess import Recess
 from incumbent.engine.term import Term
 from incumbent.engine.waits import Waits
 from incumbent.events import Hook
@@ -150,7 +151,8 @@ class Elector:
 
         An outage of the server is survived, with back-off, and so is a lack of the replicas that
         `durability` wants. With ``restart=True`` it goes on, with
-        back-off, after the action returned or raised as well, and never returns.
+        back-off, after the action returned or raised as well, and never returns. With `once_per` it
+        sleeps until the next period when the present one has been run.
 
         Returns:
             What the action returns.
@@ -164,13 +166,15 @@ class Elector:
         """
         options = self._options.changed(wait_time=None)
         run = _bind(action, *args, **kwargs)
-        return await running.campaign(
-            lambda: self._stand(name, options, stays=True),
-            run,
-            waits=self._waits,
-            restart=options.restart,
-            steady_after=options.lease_time,
-        )
+        with self._recess(name, options) as recess:
+            return await running.campaign(
+                lambda: self._stand(name, options, stays=True),
+                run,
+                waits=self._waits,
+                restart=options.restart,
+                steady_after=options.lease_time,
+                recess=recess,
+            )
 
     def leader_only(
         self, name: str
@@ -237,8 +241,9 @@ class Elector:
             options = self._options.changed(once_per=once_per, wait_time=wait_time)
             return self._stand(name, options, after)
 
-        stand(wait_time=0, after=0)  # so that what is not usable is said now
-        await scheduling.schedule(self._office, stand, once_per, run, self._waits)
+        options = stand(wait_time=0, after=0).options  # so that what is not usable is said now
+        with self._recess(name, options) as recess:
+            await scheduling.schedule(self._office, stand, once_per, run, recess)
 
     async def request_step_down(self, name: str, *, seat: int | None = None) -> int:
         """Ask the holder of `seat`, or every holder, to hand over; returns how many were asked.
@@ -407,6 +412,10 @@ class Elector:
     def _gate(self, election: str, options: LeaderOptions, *, stays: bool) -> Gate | None:
         """What decides who may try when; without one it is the line."""
         return None
+
+    def _recess(self, name: str, options: LeaderOptions) -> Recess:
+        election = names.election_name(name, self._scope)
+        return Recess(self._office.store, self._waits, election, self._seats, options)
 
     def _check_seat(self, seat: int) -> None:
         if seat not in range(self._seats):

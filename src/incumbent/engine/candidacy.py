@@ -84,6 +84,7 @@ class Candidacy:
         "leader_id",
         "name",
         "options",
+        "ran_until",
         "seats",
     )
 
@@ -110,6 +111,8 @@ class Candidacy:
         self.election: str = election
         self.seats: int = seats
         self.leader_id: str = leader_id
+        self.ran_until: int | None = None
+        """When the period ends that was found to be run, if one was: milliseconds, epoch."""
         self._after = after
         self._gate = gate
         self._office = office
@@ -272,6 +275,7 @@ class Candidacy:
         if isinstance(answer, Busy):
             answer = Skipped("held", answer.holder)
         elif isinstance(answer, Ran):
+            self.ran_until = answer.ends
             if answer.ahead:
                 self._office.tell(events.PeriodAhead, self, ahead=answer.ahead)
             answer = Skipped("already_ran")

@@ -14,6 +14,7 @@ from incumbent import clock
 from incumbent.backoff import pause_after
 from incumbent.engine.candidacy import Candidacy
 from incumbent.engine.handle import Lease
+from incumbent.engine.recess import Recess
 from incumbent.engine.waits import Waits
 from incumbent.errors import LeadershipLostError, NotElectedError
 from incumbent.results import (
@@ -169,10 +170,12 @@ async def campaign(
     waits: Waits,
     restart: bool,
     steady_after: float,
+    recess: Recess,
 ) -> T:
     """Stand for ever: again after a loss and, with `restart`, with back-off after the action's end.
 
-    The pause doubles while the action ends sooner than `steady_after` seconds from its start.
+    The pause doubles while the action ends sooner than `steady_after` seconds from its start. For
+    the rest of a period that has been run there is a `recess`.
     """
     began = 0.0
 
@@ -183,11 +186,16 @@ async def campaign(
 
     quick_ends = 0
     while True:
-        told = outcome(await run(stand(), timed))
+        candidacy = stand()
+        told = outcome(await run(candidacy, timed))
         if isinstance(told, Elected) and not restart:
             return told.value
         if isinstance(told, ActionFailed) and not restart:
             raise told.error
+        if candidacy.ran_until is not None:
+            quick_ends = 0
+            await recess.over(candidacy.ran_until)
+            continue
         quick_ends = 1 if clock.now() - began > steady_after else quick_ends + 1
         # Who lost leaves the seat to the others for a moment, and no longer.
         longest = FIRST_PAUSE if isinstance(told, LeadershipLost) else LONGEST_PAUSE

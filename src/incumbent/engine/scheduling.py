@@ -5,25 +5,18 @@ whose own clock is wrong asks at the wrong moment and then knows better.
 """
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from incumbent import events
 from incumbent.engine.candidacy import Candidacy
 from incumbent.engine.office import Office
+from incumbent.engine.recess import Recess
 from incumbent.engine.running import run
 from incumbent.engine.term import Term
-from incumbent.engine.waits import Waits
 from incumbent.periods import OncePer, Period
 from incumbent.stores.base import Store
-
-A_LITTLE_LATER: Final = (0.002, 0.02)
-"""Seconds after a tick at which it is answered, at random: replicas need not ask all at once."""
-
-LONGEST_SLEEP: Final = 10.0
-"""Seconds of sleep after which the clocks are compared again: they may have been set, or slept."""
 
 
 class Stand(Protocol):
@@ -39,14 +32,17 @@ async def schedule(
     stand: Stand,
     once_per: OncePer,
     action: Callable[[], Awaitable[object]],
-    waits: Waits,
+    recess: Recess,
 ) -> NoReturn:
-    """Answer every tick from the next one on; see `Elector.schedule`."""
+    """Answer every tick from the next one on; see `Elector.schedule`.
+
+    For the rest of a period that somebody else has run there is a `recess`.
+    """
     action = partial(_shielded_from_itself, action)
     store = office.store
     answered = once_per.period(store.wall_clock())
     while True:
-        await waits.run(partial(sleep_until, answered.ends, store))
+        await recess.sleep(answered.ends)
         period = once_per.period(store.wall_clock())
         if period.begins <= answered.begins:  # the clock was set back
             continue
@@ -58,23 +54,15 @@ async def schedule(
                 raise
             left = _seconds_left(period, store)
             office.tell(events.AttemptDelayed, candidacy, error=error, retry_in=left)
+        if candidacy.ran_until is not None:
+            await recess.over(candidacy.ran_until)
+            continue
         # The server may have told that it is earlier than we thought: then the tick is yet to come.
         answered = min(period, once_per.period(store.wall_clock()))
 
 
 def _seconds_left(period: Period, store: Store) -> float:
     return max(0, period.ends - store.wall_clock()) / 1000
-
-
-async def sleep_until(instant: int, store: Store) -> None:
-    """Sleep until the clock that counts periods says `instant`: milliseconds since the epoch.
-
-    Suspends also when that is over, so that no loop around it keeps the event loop from turning.
-    """
-    await asyncio.sleep(0)
-    late = random.uniform(*A_LITTLE_LATER)
-    while (left := (instant - store.wall_clock()) / 1000 + late) > 0:  # noqa: ASYNC110 - for time
-        await asyncio.sleep(min(left, LONGEST_SLEEP))
 
 
 async def _shielded_from_itself(action: Callable[[], Awaitable[object]]) -> object:

@@ -101,6 +101,8 @@ class Busy(NamedTuple):
 class Ran(NamedTuple):
     """There has been a term in this period: nobody gets a seat before the next one."""
 
+    ends: int
+    """When the period is over, by the clock that counts them: milliseconds since the epoch."""
     ahead: float = 0.0
     """Seconds from now to the period that the last term was in, if that is yet to come: the clock
     that counts periods was ahead, and was set back. Told once; from then on that term counts for

@@ -125,7 +125,7 @@ class MemoryStore:
                 seat.ends_at = max(seat.ends_at, now + claim.lease_time)
                 self._leave_line(mine)
                 return self._grant(number, seat, now)
-        ran = self._has_run(claim)
+        ran = self._ran(claim)
         if ran is not None:
             if mine is not None:
                 self.forget(mine)
@@ -360,7 +360,7 @@ class MemoryStore:
             self._runs[claim.election] = _Run(begins, claim.token, before)
         return seat
 
-    def _has_run(self, claim: Claim) -> Ran | None:
+    def _ran(self, claim: Claim) -> Ran | None:
         if claim.once_per is None:
             return None
         now = self.wall_clock()
@@ -368,12 +368,12 @@ class MemoryStore:
         last = self._runs.get(claim.election, _NEVER)
         # One's own run with no seat to it is none: the lease ran out before the grant was known.
         if last.token == claim.token or last.begins < period.begins:
-            return Ran() if claim.after >= period.begins else None
+            return Ran(period.ends) if claim.after >= period.begins else None
         if last.begins <= period.ends:
-            return Ran()
+            return Ran(period.ends)
         # The clock was ahead then: it counts for the present period.
         self._runs[claim.election] = last._replace(begins=period.begins)
-        return Ran((last.begins - now) / 1000)
+        return Ran(period.ends, (last.begins - now) / 1000)
 
     def _restore(self, claim: Claim) -> None:
         """The claim's run does not count for its period, if it is still the last one."""

@@ -115,7 +115,7 @@ class RedisStore:
         if reply[0] == b"ran":
             if mine is not None:
                 await mine.leave(cleaning)
-            return Ran(int(reply[2]) / 1000)
+            return Ran(reply[3], int(reply[2]) / 1000)
         raise redis_errors.ResponseError(
             f"a claim of election {claim.election!r} was given up and then used again"
         )
@@ -150,12 +150,15 @@ class RedisStore:
         budget: Budget,
         request: Request,
     ) -> Reply:
-        """Send the claim for the present period: again if the server's clock says another one."""
+        """Send the claim for the present period: again if the server's clock says another one.
+
+        What is added to ``ran`` is when that period ends.
+        """
         keys = keys_of(self._prefix, claim.election, claim.seats).acquire
         for _ in range(MOST_CLOCKS):
             period = once_per.period(self.wall_clock())
             if period.begins <= claim.after:
-                return [b"ran", 0, 0]
+                return [b"ran", 0, 0, period.ends]
             dated = (*args, b"%d" % period.begins, b"%d" % period.ends)
             reply = await self._caller.run(scripts.ACQUIRE, keys, dated, budget, request)
             if reply[0] == b"granted":
@@ -169,6 +172,7 @@ class RedisStore:
                 said = int(reply[1]) / 1000
                 earliest, latest = said - clock.now(), said - request.last.sent_at
                 self._ahead = min(max(self._ahead, earliest), latest)
+                return [*reply, period.ends]
             if reply[0] != b"when":
                 return reply
             request = request.last.renewed()

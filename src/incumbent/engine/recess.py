@@ -1,0 +1,101 @@
+"""What campaigns and schedules do in a period that has been run: they sleep until the next one.
+
+Goes by the clock that counts the periods, which is the server's.
+"""
+
+import asyncio
+import random
+from functools import partial
+from typing import Final, Self
+
+from incumbent.engine.waits import Waits
+from incumbent.options import LeaderOptions
+from incumbent.results import LeaderState
+from incumbent.stores.base import Budget, Store
+from incumbent.stores.mailbox import Mailbox
+
+A_LITTLE_LATER: Final = (0.002, 0.02)
+"""Seconds after a tick at which it is answered, at random: replicas need not ask all at once."""
+
+LONGEST_SLEEP: Final = 10.0
+"""Seconds of sleep after which the clocks are compared again: they may have been set, or slept."""
+
+AFTER_THE_END: Final = 1.0
+"""Seconds until a watch that was ended is begun anew."""
+
+
+class Recess:
+    """The recesses of one campaign or schedule; ``with`` it, for it may watch the election."""
+
+    def __init__(
+        self, store: Store, waits: Waits, election: str, seats: int, options: LeaderOptions
+    ) -> None:
+        self._store = store
+        self._waits = waits
+        self._election = election
+        self._seats = seats
+        self._budget = Budget.of_two(options.request_timeout)
+        self._may_end_early = options.once_per is not None and options.once_per.retry_failed
+        self._mailbox: Mailbox | None = None
+
+    async def sleep(self, instant: int) -> None:
+        """Sleep until the clock that counts periods says `instant`: milliseconds since the epoch.
+
+        Suspends also when that is over, so that no loop around it keeps the event loop from
+        turning. Ends with the elector, as `over` does.
+        """
+        await self._waits.run(partial(_sleep, instant, self._store))
+
+    async def over(self, ends: int) -> None:
+        """Return when the period that `ends` then is over, or may be open again.
+
+        With `retry_failed` it is when a run fails, so then each end of a term is worth asking. What
+        the store raises comes out.
+        """
+        await self._waits.run(partial(self._over, ends))
+
+    async def _over(self, ends: int) -> None:
+        if not self._may_end_early:
+            await _sleep(ends, self._store)
+            return
+        while (left := _left(ends, self._store)) > 0:
+            try:
+                async with asyncio.timeout(min(left, LONGEST_SLEEP)):
+                    await self._a_term_ends()
+            except TimeoutError:
+                continue
+            return
+        await _sleep(ends, self._store)
+
+    async def _a_term_ends(self) -> None:
+        """Return when a seat is nobody's: at once, if it is so when it begins to watch."""
+        if self._mailbox is None or self._mailbox.ended:
+            self._mailbox = Mailbox()
+            await self._store.watch(self._election, self._seats, self._budget, self._mailbox)
+        try:
+            while _working(await self._mailbox.take()) == self._seats:
+                pass
+        except StopAsyncIteration:
+            await asyncio.sleep(AFTER_THE_END)  # the store was closed, and works all the same
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._mailbox is not None:
+            self._mailbox.end()
+
+
+def _left(instant: int, store: Store) -> float:
+    return (instant - store.wall_clock()) / 1000
+
+
+def _working(state: LeaderState) -> int:
+    return sum(not leader.retained for leader in state.leaders)
+
+
+async def _sleep(instant: int, store: Store) -> None:
+    await asyncio.sleep(0)
+    late = random.uniform(*A_LITTLE_LATER)
+    while (left := _left(instant, store) + late) > 0:  # noqa: ASYNC110 - for time
+        await asyncio.sleep(min(left, LONGEST_SLEEP))

@@ -1,0 +1,222 @@
+"""`campaign` with `once_per`: it sleeps for the rest of a period that has been run."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from incumbent import (
+    ActionFailed,
+    Elected,
+    GroupElector,
+    LeaderElector,
+    MemoryStore,
+    OncePer,
+    Skipped,
+    StrategicElector,
+)
+from incumbent.blocking import LeaderElector as BlockingElector
+from incumbent.events import AttemptSkipped
+from incumbent.stores.base import Ran
+from incumbent.strategy import Fifo
+from kit.fixtures import MakeClient
+from kit.servers import Server
+from kit.waiting import wait_until
+from promises.scene import Journal, Work, cancel, here, nothing, quick
+
+YEAR = timedelta(days=366)
+"""A period that does not end while a test runs: the next one begins in 2027."""
+
+PATIENCE = 1.5
+"""Seconds in which a campaign that polls would have asked a dozen times."""
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture(params=["valkey", "memory"])
+async def make(
+    request: pytest.FixtureRequest, valkey: Server, make_client: MakeClient
+) -> AsyncIterator[Make]:
+    """Makes electors, each as if it were in a process of its own."""
+    async with AsyncExitStack() as stack:
+        memory = MemoryStore()
+
+        def made(kind: Any = LeaderElector, /, *, hook: Journal | None = None, **more: Any) -> Any:
+            its = {name: more.pop(name) for name in ("seats", "strategy") if name in more}
+            store: Any = memory if request.param == "memory" else make_client(valkey)
+            elector = kind(store, quick(**more), hooks=[] if hook is None else [hook], **its)
+            stack.push_async_callback(elector.aclose)
+            return elector
+
+        yield made
+
+
+@pytest.fixture
+def requests(valkey: Server) -> Callable[[], int]:
+    """How many scripts the server has run so far."""
+
+    def count() -> int:
+        told: Any = valkey.cli("INFO", "commandstats")
+        return sum(
+            told[name]["calls"] for name in ("cmdstat_evalsha", "cmdstat_eval") if name in told
+        )
+
+    return count
+
+
+@pytest.mark.parametrize("restart", [True, False])
+@pytest.mark.parametrize("kind", ["leader", "group", "strategic"])
+async def test_p8_it_asks_no_more_when_the_period_has_been_run(
+    make: Make, requests: Callable[[], int], kind: str, restart: bool
+) -> None:
+    """By itself or by another: one question, one answer, and then nothing until the next one."""
+    kinds: dict[str, tuple[Any, dict[str, Any]]] = {
+        "leader": (LeaderElector, {}),
+        "group": (GroupElector, {"seats": 3}),
+        "strategic": (StrategicElector, {"strategy": Fifo()}),
+    }
+    journal, (its, more) = Journal(), kinds[kind]
+    elector = make(its, hook=journal, once_per=YEAR, restart=restart, **more)
+    async with AsyncExitStack() as stack:
+        if kind == "strategic":
+            await stack.enter_async_context(elector.candidate("report", ttl=600))
+        if not restart:
+            assert isinstance(await elector.attempt("report", nothing), Elected)
+        task = asyncio.create_task(elector.campaign("report", nothing))
+        await journal.has(AttemptSkipped)
+        before = requests()
+        await asyncio.wait([task], timeout=PATIENCE)
+        asked = requests() - before
+        await cancel(task)
+    assert [each.reason for each in journal.of(AttemptSkipped)] == ["already_ran"]
+    assert asked == 0
+
+
+async def test_p8_a_campaign_of_a_thread_asks_no_more_either(valkey: Server) -> None:
+    """`incumbent.blocking` sleeps in the same way."""
+    journal = Journal()
+    options = quick(once_per=YEAR, restart=True)
+    with BlockingElector(valkey.url, options, hooks=[journal]) as elector:
+
+        def stand() -> None:
+            with pytest.raises(BaseException):  # noqa: B017, PT011 - however it is ended
+                elector.campaign("report", print)
+
+        thread = threading.Thread(target=stand, daemon=True)
+        thread.start()
+        await journal.has(AttemptSkipped)
+        await asyncio.to_thread(time.sleep, PATIENCE)
+        assert len(journal.of(AttemptSkipped)) == 1
+
+
+async def test_each_period_is_run_by_one_of_the_fleet(make: Make) -> None:
+    """With `restart`, a quick action is run in one period after the other, with no back-off."""
+    journal, runs = Journal(), list[int]()
+    every = 0.5
+
+    async def act() -> None:
+        runs.append(int(here().acquired_at.timestamp() // every))
+
+    fleet = [make(hook=journal, once_per=every, restart=True) for _ in range(3)]
+    tasks = [asyncio.create_task(each.campaign("tick", act)) for each in fleet]
+    await wait_until(lambda: len(runs) >= 10, within=60)
+    for task in tasks:
+        await cancel(task)
+    assert len(set(runs)) == len(runs)
+    # Doubling pauses up to half a minute would leave most of them out.
+    assert runs[-1] - runs[0] < 4 * len(runs)
+    assert len(journal.of(AttemptSkipped)) <= 2 * len(fleet) * (runs[-1] - runs[0] + 2)
+
+
+@pytest.mark.parametrize("ahead", [-0.7, 0.7])
+async def test_the_next_period_is_that_of_the_server(
+    valkey: Server, make_client: MakeClient, ahead: float
+) -> None:
+    """A process whose clock is wrong by most of a period misses none by that."""
+    every, runs = 1.0, list[int]()
+
+    async def act() -> None:
+        runs.append(int(here().acquired_at.timestamp() // every))
+
+    options = quick(once_per=every, restart=True)
+    async with LeaderElector(make_client(valkey), options, hooks=[]) as elector:
+        store: Any = elector._office.store
+        store._ahead += ahead * every
+        task = asyncio.create_task(elector.campaign("tick", act))
+        await wait_until(lambda: len(runs) >= 4, within=60)
+        await cancel(task)
+    assert len(set(runs)) == len(runs)
+
+
+async def test_a_period_that_ends_with_the_answer_is_not_slept_through() -> None:
+    """The end of the period that was asked about counts, not that of the one which came since."""
+
+    class Slow(MemoryStore):
+        ahead = 0
+
+        def wall_clock(self) -> int:
+            return super().wall_clock() + self.ahead
+
+        async def acquire(self, *args: Any, **kwargs: Any) -> Any:
+            answer = await super().acquire(*args, **kwargs)
+            if isinstance(answer, Ran):  # when this is read, the next period has begun
+                self.ahead += answer.ends - self.wall_clock()
+            return answer
+
+    elector = LeaderElector(Slow(), quick(once_per=YEAR), hooks=[])
+    assert isinstance(await elector.attempt("report", nothing), Elected)
+    assert await asyncio.wait_for(elector.campaign("report", nothing), 30) == "done"
+
+
+async def test_a_failed_run_is_taken_over_by_who_sleeps(make: Make) -> None:
+    """With `retry_failed`, those who were told that it has been run hear when it has failed."""
+    journal, work = Journal(), Work()
+    once = OncePer(YEAR, retry_failed=True)
+    fail = asyncio.Event()
+
+    async def fails() -> None:
+        await fail.wait()
+        raise ValueError("mine")
+
+    bad, good = make(once_per=once), make(hook=journal, once_per=once)
+    failing = asyncio.create_task(bad.attempt("report", fails))
+    await wait_until(lambda: bool(bad.leases))
+    campaigning = asyncio.create_task(good.campaign("report", work))
+    await journal.has(AttemptSkipped)
+    await asyncio.wait([campaigning], timeout=PATIENCE)
+    assert len(journal.of(AttemptSkipped)) <= 2
+    assert work.runs == 0
+    fail.set()
+    assert isinstance(await failing, ActionFailed)
+    await asyncio.wait_for(work.began.wait(), 30)
+    work.finish.set()
+    assert await campaigning == "done"
+
+
+async def test_p8_a_period_that_was_run_well_is_asked_about_once_more(make: Make) -> None:
+    """With `retry_failed` too: when the run has ended, and then no more."""
+    journal = Journal()
+    once = OncePer(YEAR, retry_failed=True)
+    elector = make(hook=journal, once_per=once, restart=True)
+    task = asyncio.create_task(elector.campaign("report", nothing))
+    await journal.has(AttemptSkipped)
+    await asyncio.wait([task], timeout=PATIENCE)
+    await cancel(task)
+    assert 1 <= len(journal.of(AttemptSkipped)) <= 3
+
+
+async def test_p4_a_recess_ends_with_its_campaign(make: Make) -> None:
+    """Cancelled while it sleeps: at once, and what it watched by is given back."""
+    for once in (OncePer(YEAR), OncePer(YEAR, retry_failed=True)):
+        journal = Journal()
+        elector = make(hook=journal, once_per=once)
+        await elector.attempt("report", nothing)
+        task = asyncio.create_task(elector.campaign("report", nothing))
+        await journal.has(AttemptSkipped)
+        await cancel(task)
+        assert await elector.attempt("report", nothing) == Skipped("already_ran")

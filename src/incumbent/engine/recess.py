@@ -58,6 +58,7 @@ class Recess:
         if not self._may_end_early:
             await _sleep(ends, self._store)
             return
+        await asyncio.sleep(0)  # as many states may be unread, and each is worth a turn of the loop
         while (left := _left(ends, self._store)) > 0:
             try:
                 async with asyncio.timeout(min(left, LONGEST_SLEEP)):

@@ -30,6 +30,12 @@ class Counts:
     waiters: int
     gone_after: float
     """Seconds after which seats expire whose holders are gone; processes start meanwhile."""
+    long_line: int
+    """Waiters in a line whose cost on the server is looked at."""
+    names: int
+    """Names that are led once each."""
+    groups: int
+    """Groups of 1,024 seats."""
 
 
 FULL = Counts(
@@ -49,6 +55,9 @@ FULL = Counts(
     slow_hand_overs=40,
     waiters=1000,
     gone_after=5.0,
+    long_line=10_000,
+    names=10_000,
+    groups=1_000,
 )
 
 # As many renewals per second as above, by fewer leases with a shorter time.
@@ -69,6 +78,9 @@ QUICK = Counts(
     slow_hand_overs=15,
     waiters=1000,
     gone_after=4.0,
+    long_line=10_000,
+    names=2_000,
+    groups=200,
 )
 
 SMOKE = Counts(
@@ -88,4 +100,7 @@ SMOKE = Counts(
     slow_hand_overs=4,
     waiters=10,
     gone_after=4.0,
+    long_line=100,
+    names=100,
+    groups=10,
 )

@@ -55,7 +55,10 @@ class LeaderState(Value):
     leaders: tuple[LeaderInfo, ...] = ()
     """The taken seats, by seat number; empty when nobody leads."""
     waiting: int = 0
-    """How many stand in line for a seat."""
+    """How many stand in line for a seat.
+
+    A waiter whose process was killed counts for a lease time at most, and for no more than 30 s.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

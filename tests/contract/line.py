@@ -160,7 +160,7 @@ class Line:
     def state(self, size: int = 1) -> list[Any]:
         """How many wait, the last fence, and who has the seats."""
         answer: list[Any] = self.run(
-            "state", [self.key("fence"), self.key("queue"), *self.seats(size)]
+            "state", [*map(self.key, ("fence", "queue", "alive")), *self.seats(size)]
         )
         return answer
 

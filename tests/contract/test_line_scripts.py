@@ -284,6 +284,30 @@ def test_rule_2_a_long_line_of_the_dead_is_passed_at_once(line: Line, crowd: Pro
     assert line.places() == [a.place, b.place, waiters[82].place]
 
 
+def test_rule_2_a_line_of_thousands_of_dead_is_passed_in_parts(
+    line: Line, crowd: Processes
+) -> None:
+    """No script holds up the server for long; who hears it has the next one follow at once."""
+    holder = line.waiter()
+    line.take(holder)
+    last = crowd.waiter("last")
+    many = [part for number in range(2500) for part in (number, f"1:dead:1000:{number}")]
+    line.server.cli("ZADD", line.key("queue"), *many)
+    line.stand(last)
+    line.release(holder)
+    told: list[list[str]] = []
+    for probe in range(3):
+        told.append(crowd.told()["last"])
+        line.touch(last, probe=probe)
+    assert told == [["nudge"], ["nudge", "probe 0"], [*wake(last), "probe 1"]]
+    line.take(last)
+    line.release(last)
+    line.server.cli("ZADD", line.key("queue"), *many)
+    line.server.cli("PEXPIRE", line.key("queue"), 60_000)
+    assert line.acquire(line.waiter())[0] == "granted", "who asks only once is not put off"
+    assert line.places() == []
+
+
 def test_rule_2_electors_of_different_size_share_an_election(line: Line, crowd: Processes) -> None:
     """Each is due the lowest free seat that it can see; who sees none is skipped, not dropped."""
     for _ in range(3):
@@ -700,6 +724,20 @@ def test_state_counts_who_waits(line: Line, crowd: Processes) -> None:
     waiting, fence, *seats = line.state(2)
     assert (waiting, fence) == (3, seats[1][2])
     assert [seat[:2] for seat in seats] == [[0, "leader-1"], [1, "leader-2"]]
+    assert line.content() == before
+
+
+@pytest.mark.parametrize("what", ["process", "wake-up"])
+def test_p10_who_is_dead_does_not_count_as_waiting(line: Line, crowd: Processes, what: str) -> None:
+    """As soon as its process is not believed in any more, also when nobody else asks or waits."""
+    holder = line.waiter()
+    line.take(holder)
+    dead, *_ = crowd.standing("dead", "a", "dead")
+    if what == "wake-up":
+        line.release(holder)
+    line.overdue("p:dead" if what == "process" else f"w:{dead.place}")
+    before = line.content()
+    assert line.state()[0] == 1
     assert line.content() == before
 
 

@@ -412,7 +412,7 @@ async def test_p5_other_calls_whose_reply_was_lost_say_the_same(
 
 @pytest.mark.parametrize("direction", ["replies", "requests"])
 async def test_p4_who_gives_up_and_withdraws_leaves_nobody(
-    far: Registrar, proxy: Proxy, direction: str
+    far: Registrar, valkey: Server, make_client: MakeClient, proxy: Proxy, direction: str
 ) -> None:
     """A heartbeat that is cancelled on its way may arrive later: it makes no ghost."""
     if direction == "replies":
@@ -424,10 +424,10 @@ async def test_p4_who_gives_up_and_withdraws_leaves_nobody(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    withdrawn = asyncio.create_task(far.registry.withdraw(stand("job"), BUDGET))
-    await wait_until(lambda: far.on_server.cli("EXISTS", key("job", "gone")))
+    async with registrar_on(valkey, make_client(valkey)) as near:
+        await near.registry.withdraw(stand("job"), BUDGET)
+    assert valkey.cli("EXISTS", key("job", "gone"))
     proxy.release()
-    await withdrawn
     await wait_until(lambda: not far.on_server.cli("HEXISTS", CANDIDATES, "a"))
     assert await far.nodes("job") == []
 

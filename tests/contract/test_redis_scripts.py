@@ -31,8 +31,8 @@ NO_TIMES = {
     *("token", "leader", "fence", "doubtful", "place", "process", "probe", "restore", "seat"),
     *("node", "strategy", "metadata", "deed", "database"),
 }
-WITH_LINE = {"acquire", "leave", "release", "touch"}
-WITH_PUBLISH = {"acquire", "force", "leave", "release", "touch"}
+WITH_LINE = {"acquire", "leave", "release", "state", "touch"}
+WITH_PUBLISH = {"acquire", "force", "leave", "release", "state", "touch"}
 WITH_GONE = {"leave", "release", "result", "withdraw"}
 WITH_RECORDS = {"enrol", "result", "withdraw"}
 LINE = ("fence", "gone", "queue", "alive", "tick")
@@ -224,9 +224,12 @@ def test_keys_are_packed_in_the_order_of_the_header(name: str) -> None:
     keys = keys_of("incumbent", "job", 3)
     assert keys.root == b"incumbent:{job}:"
     for seat in range(3):
-        packed = getattr(keys, name)
-        if name in {"extend", "force"}:
-            packed = packed[seat]
+        packed = {
+            **dict.fromkeys(("acquire", "release", "leave"), keys.acquire),
+            **dict.fromkeys(("touch", "state"), keys.touch),
+            **dict.fromkeys(("extend", "force"), keys.seat(seat)),
+            "step_down": keys.step_down,
+        }[name]
         number, *names = re.findall(rb"\$\d+\r\n(.*?)\r\n", packed.packed)
         expected: list[str] = []
         for word in parse(TEXTS[name]).keys:
@@ -237,13 +240,20 @@ def test_keys_are_packed_in_the_order_of_the_header(name: str) -> None:
         assert (int(number), packed.parts) == (len(names), len(names) + 1)
 
 
-def test_keys_of_many_seats_take_little_room() -> None:
-    """Scripts that name all seats share one list of them, also that of a thousand."""
+@pytest.mark.parametrize(
+    ("groups", "seats", "megabytes"), [(1, 1024, 1), (300, 1024, 20), (2000, 64, 40), (5000, 1, 4)]
+)
+def test_the_names_of_keys_take_little_room(groups: int, seats: int, megabytes: int) -> None:
+    """However many elections there are, and however many seats they have."""
     tracemalloc.start()
     try:
-        keys = keys_of("incumbent", "large", 1024)
-        assert keys.release.parts == 1 + 5 + 1024
-        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+        for number in range(groups):
+            keys = keys_of("incumbent", f"group-{number}", seats)
+            assert keys.acquire.parts == 1 + 5 + seats
+            assert keys.touch.parts == 1 + 3 + seats
+            for seat in {0, seats // 2, seats - 1}:
+                assert keys.seat(seat).parts == 1 + 2
+        assert tracemalloc.get_traced_memory()[0] < 1e6 * megabytes
     finally:
         tracemalloc.stop()
 
@@ -335,7 +345,7 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
         run("extend", [fence, seats[0]], "b", 30000),
         run("extend", [fence, seats[1]], "b", 30000),
         run("step_down", seats, ""),
-        run("state", [fence, queue, *seats]),
+        run("state", [fence, queue, alive, *seats]),
         run("release", [*line, *seats], "b", 0, 0, 0, 0, 0),
         run("release", [*line, *seats], "a", 0, 0, 0, 0, 1),
         run("release", [*line, *seats], "a", 0, 0, 0, 0, 0),

@@ -185,7 +185,7 @@ async def test_a_grant_that_is_gone_before_it_is_confirmed_is_none(
     assert isinstance(grant, Grant)
     house.primary.flush()
     assert await store.extend(claim, 0, 30, budget) == "gone"
-    keys = keys_of("incumbent", "one", 1).extend[0]
+    keys = keys_of("incumbent", "one", 1).seat(0)
     with pytest.raises(NotDurableError, match="0 of 1"):
         await store._durably.confirm(claim, keys, budget)
     await store.aclose()

@@ -129,10 +129,10 @@ def test_p4_a_seat_that_is_retained_in_its_last_millisecond_has_an_end(
             pass
         if how == "released":
             answer = server.cli(
-                "EVAL", scripts.RELEASE.text, 6, *line, key, "mine", 0, 500, 0, 1000, 0
+                "EVAL", scripts.RELEASE.text, 6, *line, key, "mine", 0, 500, 0, 0, 0
             )
         else:
-            answer = server.cli("EVAL", scripts.FORCE.text, 2, fence_key("one"), key, 0, "")
+            answer = server.cli("EVAL", scripts.FORCE.text, 2, fence_key("one"), key, 0, "", 0)
         answers.add(answer[0])
         assert server.cli("PTTL", key) != -1, f"left for ever after {turn} turns"
         server.cli("DEL", key)

@@ -156,14 +156,14 @@ async def test_p5_the_scripts_give_the_same_answer_twice(server: Server) -> None
     seat, fence, gone = seat_key("one"), fence_key("one"), gone_key("one")
     queue, alive, tick = (f"incumbent:{{one}}:{name}" for name in ("queue", "alive", "tick"))
     keys = (6, fence, gone, queue, alive, tick, seat)
-    acquire = ("EVAL", scripts.ACQUIRE.text, *keys, "mine", "me", 900, 1000)
+    acquire = ("EVAL", scripts.ACQUIRE.text, *keys, "mine", "me", 900, 0)
     first = server.cli(*acquire)
     assert first[0] == "granted"
     assert server.cli(*acquire) == first
     assert server.cli("GET", fence) == first[2]
     extend = ("EVAL", scripts.EXTEND.text, 2, fence, seat, "mine", 5000)
     assert [server.cli(*extend)[0] for _ in range(2)] == ["held", "held"]
-    leave = ("EVAL", scripts.LEAVE.text, *keys, "mine", "", 1000)
+    leave = ("EVAL", scripts.LEAVE.text, *keys, "mine", "", 0)
     assert [server.cli(*leave) for _ in range(2)] == [["left"], ["left"]]
     assert server.cli("EXISTS", seat) == 0
     assert server.cli(*acquire)[0] == "gone", "given up for good"

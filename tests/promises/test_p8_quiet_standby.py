@@ -209,3 +209,21 @@ async def test_p8_a_full_server_costs_nobody_its_rank(
             assert in_line(own_server, "one") == ranks
         await asyncio.gather(first, second)
     assert elected == ["first", "second"]
+
+
+async def test_p8_many_who_give_up_at_once_send_little(
+    own_server: Server, make_client: MakeClient
+) -> None:
+    """The script by which they leave is sent once, and called by its digest by all the others."""
+    async with LeaderElector(make_client(own_server), LeaderOptions(wait_time=None)) as elector:
+        crowd = Crowd(elector, 300)
+        async with elector.lead("one"):
+            await crowd.stand()
+            await wait_until(lambda: len(in_line(own_server, "one")) == 300)
+            own_server.cli("CONFIG", "RESETSTAT")
+            tasks = [asyncio.create_task(cancel(task)) for task in crowd.tasks]
+            await asyncio.gather(*tasks)
+            stats, received = (own_server.admin.info(part) for part in ("commandstats", "stats"))
+            assert in_line(own_server, "one") == []
+        assert stats["cmdstat_eval"]["calls"] < 10, "each script that the server had not got"
+        assert received["total_net_input_bytes"] < 300 * 1000

@@ -64,7 +64,9 @@ def test_addresses_are_mapped_as_the_client_wishes() -> None:
 def test_keys_and_channels_of_an_election_share_a_slot(name: str) -> None:
     """That of its name; whatever the prefix."""
     keys = keys_of("any-prefix", name, 3)
-    slots = {slot_of(each.first) for each in (keys.acquire, keys.state, *keys.extend)}
+    slots = {
+        slot_of(each.first) for each in (keys.acquire, keys.touch, keys.step_down, keys.seat(2))
+    }
     slots |= {
         slot_of(channels_of("any-prefix", name, b"0") + b"events"),
         slot_of(channels_of("any-prefix", name, b"15") + b"inbox:0a"),

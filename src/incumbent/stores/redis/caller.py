@@ -40,6 +40,8 @@ class Caller:
         """The number of the client's database, as its connections are told it."""
         self._way: Way = _way_of(client)
         self._sharded = isinstance(client, RedisCluster)
+        self._told: set[Script] = set()
+        """Of the scripts that are seldom run: those of which the text was sent already."""
         self._pid = process.pid
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -65,7 +67,7 @@ class Caller:
         request = request or Request()
         within, deadline = min(budget), clock.now() + budget.total
         script = script.sharded if self._sharded else script
-        request.command = command = script.command(keys, args)
+        request.command = command = script.command(keys, args, by_text=self._new(script))
         said: redis_errors.RedisError | None = None
         detour: Wire | None = None
         failures = 0
@@ -101,6 +103,13 @@ class Caller:
                 await asyncio.sleep(pause)
             within = min(budget.each, deadline - clock.now())
             request = request.renewed(command, asking=detour is not None)
+
+    def _new(self, script: Script) -> bool:
+        """Whether the server may not have this text: not for the others of many who give up."""
+        new = script.seldom and script not in self._told
+        if new:
+            self._told.add(script)
+        return new
 
     async def way(self) -> Way:
         """The way of this event loop and this process."""

@@ -5,49 +5,64 @@ hash tag of a cluster.
 Source: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
 """
 
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cached_property, lru_cache
+from typing import Final, NamedTuple
 
 from incumbent.stores.redis.scripts import PackedKeys
 
-
-class Keys(NamedTuple):
-    """The keys that each script is given, in the order of its header."""
-
-    root: bytes
-    """What the names of the election's keys and channels begin with."""
-    acquire: PackedKeys
-    extend: tuple[PackedKeys, ...]
-    """By seat."""
-    release: PackedKeys
-    leave: PackedKeys
-    touch: PackedKeys
-    state: PackedKeys
-    step_down: PackedKeys
-    force: tuple[PackedKeys, ...]
-    """By seat."""
+FEW: Final = 64
+"""Seats of a group that is not large."""
 
 
-@lru_cache(maxsize=1024)
+class Keys:
+    """The keys that each script is given, in the order of its header; packed when first needed."""
+
+    def __init__(self, prefix: str, election: str, seats: int) -> None:
+        self.root: bytes = f"{prefix}:{{{election}}}:".encode()
+        """What the names of the election's keys begin with."""
+        self._seats = seats
+        self._of_seat: dict[int, PackedKeys] = {}
+
+    @cached_property
+    def acquire(self) -> PackedKeys:
+        """Also of release and leave."""
+        return self._of("fence", "gone", "queue", "alive", "tick")
+
+    @cached_property
+    def touch(self) -> PackedKeys:
+        """Also of state."""
+        return self._of("fence", "queue", "alive")
+
+    @property
+    def step_down(self) -> PackedKeys:
+        """Not kept: hardly ever needed."""
+        return self._of()
+
+    def seat(self, number: int) -> PackedKeys:
+        """Of extend and force."""
+        packed = self._of_seat.get(number)
+        if packed is None:
+            names = self.root + b"fence", self.root + b"seat:%d" % number
+            packed = self._of_seat[number] = PackedKeys.of(*names)
+        return packed
+
+    def _of(self, *names: str) -> PackedKeys:
+        root = self.root
+        seats = [root + b"seat:%d" % number for number in range(self._seats)]
+        return PackedKeys.of(*(root + name.encode() for name in names), *seats)
+
+
 def keys_of(prefix: str, election: str, seats: int) -> Keys:
-    """The keys of `election` with that many `seats`."""
-    root = f"{prefix}:{{{election}}}:".encode()
-    fence, queue, alive = root + b"fence", root + b"queue", root + b"alive"
-    line = (fence, root + b"gone", queue, alive, root + b"tick")
-    numbered = [root + b"seat:%d" % number for number in range(seats)]
-    everything = PackedKeys.of(*line, *numbered)
-    one_by_one = tuple([PackedKeys.of(fence, seat) for seat in numbered])
-    return Keys(
-        root=root,
-        acquire=everything,
-        extend=one_by_one,
-        release=everything,
-        leave=everything,
-        touch=PackedKeys.of(fence, queue, alive, *numbered),
-        state=PackedKeys.of(fence, queue, *numbered),
-        step_down=PackedKeys.of(*numbered),
-        force=one_by_one,
-    )
+    """The keys of `election` with that many `seats`.
+
+    They are kept for the elections that were asked for last: for fewer where groups are large, so
+    that they take some megabytes, however many there are.
+    """
+    return (_few if seats <= FEW else _many)(prefix, election, seats)
+
+
+_few = lru_cache(maxsize=1024)(Keys)
+_many = lru_cache(maxsize=32)(Keys)
 
 
 def channels_of(prefix: str, election: str, database: bytes) -> bytes:

@@ -119,7 +119,7 @@ class Lines:
     async def leave(self, line: Line, place: bytes, budget: Budget) -> None:
         """Take `place` out of the line, and pass on what was due to it."""
         args = (b"", place, self._caller.database)
-        await self._caller.run(scripts.LEAVE, self._keys(line).leave, args, budget)
+        await self._caller.run(scripts.LEAVE, self._keys(line).acquire, args, budget)
 
     async def _leave_quietly(self, line: Line, place: bytes) -> None:
         with suppress(Exception):  # it is dropped after its grace

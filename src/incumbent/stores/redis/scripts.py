@@ -18,7 +18,7 @@ class Script:
     __slots__ = ("_by_digest", "_by_text", "_sharded", "name", "seldom", "sha", "text")
 
     def __init__(self, name: str, text: bytes, *, seldom: bool = False) -> None:
-        """`seldom`: the server will hardly have it in its cache, so it is sent as text at once."""
+        """`seldom`: the server will hardly have it in its cache, so it is sent as text at first."""
         self.name: str = name
         self.text: bytes = text
         self.sha: bytes = sha1(text, usedforsecurity=False).hexdigest().encode()
@@ -42,7 +42,7 @@ class Script:
         self, keys: "PackedKeys", args: tuple[bytes, ...], *, by_text: bool = False
     ) -> bytes:
         """By digest, which works if the server has it in its cache, or by text."""
-        called = self._by_text if by_text or self.seldom else self._by_digest
+        called = self._by_text if by_text else self._by_digest
         parts = 2 + keys.parts + len(args)
         if not args:
             return b"*%d\r\n%b%b" % (parts, called, keys.packed)
@@ -111,6 +111,6 @@ EXTEND: Final = _load("extend")
 RELEASE: Final = _load("release", "publish", "gone", "line")
 LEAVE: Final = _load("leave", "publish", "gone", "line", seldom=True)
 TOUCH: Final = _load("touch", "publish", "line")
-STATE: Final = _load("state")
+STATE: Final = _load("state", "publish", "line")
 STEP_DOWN: Final = _load("step_down", seldom=True)
 FORCE: Final = _load("force", "publish", seldom=True)

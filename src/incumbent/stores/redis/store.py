@@ -96,7 +96,7 @@ class RedisStore:
             if granted:
                 doubts: tuple[str, ...] = ()
                 if claim.durability is not None:
-                    keys = keys_of(self._prefix, claim.election, claim.seats).extend[int(reply[1])]
+                    keys = keys_of(self._prefix, claim.election, claim.seats).seat(int(reply[1]))
                     left = Budget(trying.total - (clock.now() - began), trying.each)
                     doubts = await self._durably.confirm(claim, keys, left)
                 grant = _grant(claim, reply, request, doubts)
@@ -211,9 +211,9 @@ class RedisStore:
         request = Request()
         if claim.durability is None:
             args = (claim.token.encode(), ms(duration))
-            reply = await self._caller.run(scripts.EXTEND, keys.extend[seat], args, budget, request)
+            reply = await self._caller.run(scripts.EXTEND, keys.seat(seat), args, budget, request)
         else:
-            reply = await self._durably.extend(claim, keys.extend[seat], duration, budget, request)
+            reply = await self._durably.extend(claim, keys.seat(seat), duration, budget, request)
         if reply[0] == b"held":
             return Extended(int(reply[1]) / 1000, request.last.sent_at, asked=bool(reply[2]))
         return "taken" if reply[0] == b"taken" else "gone"
@@ -233,7 +233,7 @@ class RedisStore:
                 restore=restore,
             ),
         )
-        reply = await self._caller.run(scripts.RELEASE, keys.release, args, budget, request)
+        reply = await self._caller.run(scripts.RELEASE, keys.acquire, args, budget, request)
         if reply[0] == b"released" or request.doubtful:
             return "released"
         return "taken" if reply[0] == b"taken" else "gone"
@@ -255,7 +255,7 @@ class RedisStore:
         keys = keys_of(self._prefix, election, seat + 1)
         request = Request()
         args = (b"%d" % seat, b"" if fence is None else b"%d" % fence, self._caller.database)
-        reply = await self._caller.run(scripts.FORCE, keys.force[seat], args, budget, request)
+        reply = await self._caller.run(scripts.FORCE, keys.seat(seat), args, budget, request)
         if reply[0] == b"forced" or (reply[0] == b"kept" and request.doubtful):
             return leader_of([*reply[1:], True])
         return None
@@ -321,14 +321,14 @@ class RedisStore:
     async def _look(self, election: str, seats: int, budget: Budget) -> tuple[LeaderState, int]:
         """The state, and the last fence that was given."""
         keys = keys_of(self._prefix, election, seats)
-        waiting, fence, *taken = await self._caller.run(scripts.STATE, keys.state, (), budget)
+        waiting, fence, *taken = await self._caller.run(scripts.STATE, keys.touch, (), budget)
         leaders = tuple(leader_of(seat) for seat in taken)
         return LeaderState(election, leaders, int(waiting)), int(fence)
 
     async def _leave(self, claim: Claim, budget: Budget, place: bytes) -> None:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         args = (claim.token.encode(), place, self._caller.database)
-        await self._caller.run(scripts.LEAVE, keys.leave, args, budget)
+        await self._caller.run(scripts.LEAVE, keys.acquire, args, budget)
 
     async def _leave_quietly(
         self, claim: Claim, budget: Budget, place: ServerPlace | None = None

@@ -92,8 +92,8 @@ if line and place == '' then
     knock()
   end
   line.prune()
-  line.walk(free)
-  seat = free[1] -- a passer-by takes only what the line leaves
+  line.walk(free, nil, math.huge)
+  seat = free[1] -- a passer-by takes only what the line leaves; it asks once, so the line is walked to its end
 elseif line then
   local called = line.called(place)
   knock(called or arrival ~= '0' or redis.call('ZSCORE', queue_key, place))
@@ -109,7 +109,7 @@ end
 
 if not seat then
   if place ~= '' and stale == 0 then
-    line.forget(place)
+    line.forget({place})
   end
   local index, ttl = soonest(KEYS, 6, lease)
   if not index then
@@ -149,7 +149,7 @@ if from then
   redis.call('SET', tick_key, ARGV[8] .. ' ' .. token .. ' ' .. was, 'PX', math.max(2 * (to - from), lease))
 end
 if place ~= '' then
-  line.forget(place)
+  line.forget({place})
 end
 publish(
   channels .. 'events', 'elected ' .. seat .. ' ' .. fence .. ' ' .. since .. ' ' .. lease .. ' ' .. leader

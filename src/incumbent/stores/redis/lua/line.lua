@@ -5,6 +5,9 @@
 -- there. Beside it, `alive` holds deadlines (ms): `p:process` until when a process is believed to be there, `w:place`
 -- until when a woken waiter may take its seat.
 
+local AT_ONCE = 1000 -- arguments of one command: more than some thousands do not fit on Lua's stack
+local MOST_GONE = 1000 -- places that one script finds to be nobody's: 3 ms of the server
+
 -- The tick is `begins token was`: when the last period began that was run (ms), the token of who ran it, and what the
 -- tick said before, which may have to be put back. Returns the three as they stand there, each '' where there is none.
 local function last_run(tick)
@@ -46,6 +49,41 @@ local function soonest(keys, first, usual)
   return index, least
 end
 
+local function remove(set, members)
+  local count = 0
+  for i = 1, #members, AT_ONCE do
+    count = count + redis.call('ZREM', set, unpack(members, i, math.min(i + AT_ONCE - 1, #members)))
+  end
+  return count
+end
+
+-- Processes of which a deadline is over, as a set, and the names of their deadlines; or nothing.
+local function overdue(alive, now_ms)
+  local gone, deadlines = {}, {}
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', alive, '-inf', now_ms)) do
+    local process = string.match(name, '^p:(.*)') or string.match(name, '^w:%d+:([^:]+):')
+    if process then
+      gone[process] = true
+      deadlines[#deadlines + 1] = name
+      deadlines[#deadlines + 1] = 'p:' .. process
+    end
+  end
+  if #deadlines > 0 then
+    return gone, deadlines
+  end
+end
+
+-- The places of these processes. It reads the whole line: 0.3 ms for a thousand waiters.
+local function places_of(processes, queue)
+  local found = {}
+  for _, place in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
+    if processes[string.match(place, '^%d+:([^:]+):')] then
+      found[#found + 1] = place
+    end
+  end
+  return found
+end
+
 -- The line of one election. `channels` is what the names of its channels begin with.
 local function line_of(channels, queue, alive, now_ms)
   -- `kept` is until when (ms) a seat is kept for a woken waiter: of those that a walk has met, who must come first.
@@ -73,9 +111,13 @@ local function line_of(channels, queue, alive, now_ms)
     return publish(channels .. 'inbox:' .. process, message) ~= 0
   end
 
-  function line.forget(place)
-    redis.call('ZREM', alive, 'w:' .. place)
-    if redis.call('ZREM', queue, place) == 1 and redis.call('EXISTS', queue) == 0 then
+  function line.forget(places)
+    local calls = {}
+    for i, place in ipairs(places) do
+      calls[i] = 'w:' .. place
+    end
+    remove(alive, calls)
+    if remove(queue, places) > 0 and redis.call('EXISTS', queue) == 0 then
       redis.call('DEL', alive)
     end
   end
@@ -83,24 +125,12 @@ local function line_of(channels, queue, alive, now_ms)
   -- A process past its deadline, or one that let a wake-up pass, loses all its places: three hundred frozen waiters
   -- cost one grace, not three hundred. Returns whether there was one.
   function line.prune()
-    local late = redis.call('ZRANGEBYSCORE', alive, '-inf', now_ms)
-    if #late == 0 then
+    local gone, deadlines = overdue(alive, now_ms)
+    if not gone then
       return false
     end
-    local gone = {}
-    for _, name in ipairs(late) do
-      local process = string.match(name, '^p:(.*)') or string.match(name, '^w:%d+:([^:]+):')
-      if process then
-        gone[process] = true
-        redis.call('ZREM', alive, name, 'p:' .. process)
-      end
-    end
-    for _, place in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
-      local _, process = parts(place)
-      if gone[process] then
-        line.forget(place)
-      end
-    end
+    remove(alive, deadlines)
+    line.forget(places_of(gone, queue))
     return true
   end
 
@@ -134,13 +164,23 @@ local function line_of(channels, queue, alive, now_ms)
     return arrival
   end
 
+  -- One more walk is needed: whoever came last and hears it touches at once.
+  local function nudge_last()
+    for _, place in ipairs(redis.call('ZRANGE', queue, 0, 15, 'REV')) do
+      local _, process = parts(place)
+      if line.tell(process, 'nudge') then
+        return
+      end
+    end
+  end
+
   -- Along the line while seats are free (`free`: their numbers, ascending, taken out as they find an owner). Each
   -- waiter is due the lowest that it can see. Mine: returned. Woken already: reserved. Any other: woken, and
-  -- reserved; whom nobody hears is gone.
-  function line.walk(free, mine)
-    local granted, passed, more = nil, 0, true
+  -- reserved; whom nobody hears is gone. After `most` of these it stops, and leaves the rest to one that hears it.
+  function line.walk(free, mine, most)
+    local granted, passed, more, left, deaf = nil, 0, true, most or MOST_GONE, {}
     while more and #free > 0 do
-      local places = redis.call('ZRANGE', queue, passed, passed + 15)
+      local places, gone = redis.call('ZRANGE', queue, passed, passed + 15), {}
       more = #places == 16
       for _, place in ipairs(places) do
         if #free == 0 then
@@ -152,7 +192,7 @@ local function line_of(channels, queue, alive, now_ms)
         if free[1] >= size then -- sees none
         elseif place == mine then
           granted = table.remove(free, 1)
-        elseif kept or line.tell(process, 'wake ' .. place) then
+        elseif kept or not deaf[process] and line.tell(process, 'wake ' .. place) then
           if not kept then
             kept = now_ms + grace
             put(alive, 2 * grace, kept, 'w:' .. place)
@@ -160,8 +200,16 @@ local function line_of(channels, queue, alive, now_ms)
           line.kept = math.min(line.kept, kept)
           table.remove(free, 1)
         else
-          line.forget(place)
-          passed = passed - 1
+          deaf[process] = true
+          gone[#gone + 1] = place
+        end
+      end
+      if #gone > 0 then
+        line.forget(gone)
+        passed, left = passed - #gone, left - #gone
+        if left <= 0 and #free > 0 then
+          nudge_last()
+          break
         end
       end
     end
@@ -171,7 +219,7 @@ local function line_of(channels, queue, alive, now_ms)
   -- Somebody leaves: what was due to it goes to the next in line.
   function line.without(place, free)
     line.prune()
-    line.forget(place)
+    line.forget({place})
     line.walk(free)
   end
 

@@ -27,7 +27,11 @@ class WithdrawalFailed(Event):
 
 @event
 class NodeIdShared(Event):
-    """A candidate left, and another process stands under the same node id: its record stays."""
+    """Another process stands under the same node id: told once, within two heartbeats of both.
+
+    The two share one record, so what each tells about itself is seen by turns. The record stays as
+    long as one of them stands.
+    """
 
 
 @event
@@ -50,8 +54,38 @@ class RecordsUnreadable(Event):
 
 
 @event
+class StrategyFailed(Event):
+    """Our strategy raised `error`, or returned what is no result: the candidates go by seniority.
+
+    Told once for each kind of error.
+    """
+
+    error: BaseException
+
+
+@event
+class ScoresDoubtful(Event):
+    """Some scores are not what the strategy should give; it goes on with what they count as.
+
+    Told when that begins, and again after a time without such scores.
+    """
+
+    problems: tuple[tuple[str, str], ...]
+    """Node ids, and what was wrong: of the first ten."""
+
+
+@event
+class CandidateSetBack(Event):
+    """Our work failed soon after its start: for `seconds` all other candidates go first."""
+
+    times: int
+    """How often in a row."""
+    seconds: float
+
+
+@event
 class ResultLost(Event):
     """A candidate's `deed` could not be noted."""
 
-    deed: Literal["started", "succeeded", "failed"]
+    deed: Literal["started", "succeeded", "failed", "faltered", "steadied"]
     error: Exception

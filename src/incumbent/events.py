@@ -13,12 +13,15 @@ from incumbent.telling import Event, Hook, Names, TermEvent, TermNames, event
 if TYPE_CHECKING:
     from incumbent.candidate_events import (
         CandidateExpired,
+        CandidateSetBack,
         HeartbeatDelayed,
         NodeIdShared,
         NotStanding,
         RecordsUnreadable,
         ResultLost,
+        ScoresDoubtful,
         StrategiesDiffer,
+        StrategyFailed,
         WithdrawalFailed,
     )
 
@@ -27,6 +30,7 @@ __all__ = [
     "AttemptDelayed",
     "AttemptSkipped",
     "CandidateExpired",
+    "CandidateSetBack",
     "DurabilityWeakened",
     "Ending",
     "Event",
@@ -40,7 +44,9 @@ __all__ = [
     "ReleaseFailed",
     "RenewalDelayed",
     "ResultLost",
+    "ScoresDoubtful",
     "StrategiesDiffer",
+    "StrategyFailed",
     "TermEnded",
     "TermEvent",
     "TermLost",

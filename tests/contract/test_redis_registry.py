@@ -150,7 +150,7 @@ async def test_p11_a_script_touches_its_declared_keys_only(redis_registrar: Regi
     touched = {name for command, name in watch.touched if command != "TIME"}
     assert touched <= {key("job", name) for name in ("candidates", "gone", "fence", "seat:0")}
     (last, _) = list(groupby(watch.runs))[-1]
-    assert last.args == ("d", stand("job", "d").token, "12345", "5a5a5a", "{}")
+    assert last.args == ("d", stand("job", "d").token, "12345", "5a5a5a", "{}", "0")
     assert server.cli("HEXISTS", CANDIDATES, "d")
 
 
@@ -169,7 +169,10 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
         return answer
 
     for _ in range(2):
-        run("enrol", "n", "aa", 30000, "bb", "{}")
+        run("enrol", "n", "aa", 30000, "bb", "{}", 0)
+    for token in ("ff", "aa"):
+        run("enrol", "n", token, 30000, "bb", "{}", 1)
+    run("withdraw", "n", "ff")
     run("result", "n", "cc", "failed")
     run("result", "unknown", "dd", "failed")
     server.cli("HSET", looked_at[2], "token", "aa", "leader", "n", "fence", 7, "since", 8)
@@ -179,7 +182,7 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
     assert len(now) == 16
     for token in ("ee", "aa", "aa"):
         run("withdraw", "n", token)
-    run("enrol", "n", "aa", 30000, "bb", "{}")
+    run("enrol", "n", "aa", 30000, "bb", "{}", 0)
     assert heard == {name: set(_header(name).answers) for name in OWN}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from contract.bench import BUDGET, claim
 from contract.registrar import TTL, Registrar, stand
-from incumbent.stores.registry import Enrolment
+from incumbent.stores.registry import Enrolled, Enrolment
 from incumbent.strategy import Metadata
 from kit.waiting import wait_until
 
@@ -62,7 +62,7 @@ async def test_a_later_process_of_a_node_goes_on_as_it(registrar: Registrar) -> 
     first = await registrar.enrol(old)
     await registrar.registry.record("job", "a", "succeeded", BUDGET)
     again = await registrar.enrol(new)
-    assert again == (first.registered_at, False)
+    assert again == Enrolled(first.registered_at, fresh=False, shared=False)
     assert await registrar.registry.withdraw(old, BUDGET) == "taken"
     assert (await registrar.candidate("job")).successes == 1
     assert await registrar.registry.withdraw(new, BUDGET) == "withdrawn"
@@ -197,6 +197,121 @@ async def test_a_result_does_not_let_a_candidate_stand_longer(registrar: Registr
         await asyncio.sleep(0.05)
     assert reported >= 1
     assert await registrar.nodes("job") == []
+
+
+# -- two processes with one node id ----------------------------------------------------------
+
+
+def process_of(number: int, ttl: float = TTL, *, contending: bool = False) -> Enrolment:
+    """One of several processes that stand as node ``a``."""
+    return Enrolment(
+        election="job",
+        node_id="a",
+        ttl=ttl,
+        metadata=Metadata({"is": number}),
+        token=f"{number:02x}",
+        contending=contending,
+    )
+
+
+async def test_a_shared_node_id_is_told_to_both(registrar: Registrar) -> None:
+    """Each learns it by its first heartbeat after one of the other's; a restart is no such case."""
+    first, second = process_of(1), process_of(2)
+    assert not (await registrar.enrol(first)).shared
+    for _ in range(3):
+        assert not (await registrar.enrol(second)).shared, "the first may be dead"
+    for _ in range(2):
+        assert (await registrar.enrol(first)).shared
+        assert (await registrar.enrol(second)).shared
+    assert not (await registrar.enrol(second)).shared
+
+
+@pytest.mark.parametrize("last", [1, 2])
+async def test_who_leaves_does_not_take_the_other_out(registrar: Registrar, last: int) -> None:
+    """Whoever was enrolled last, the record stays, with all that it counts, until both are gone."""
+    first, second = process_of(1), process_of(2)
+    registered = (await registrar.enrol(first)).registered_at
+    await registrar.enrol(second)
+    await registrar.enrol(process_of(last))
+    await registrar.registry.record("job", "a", "succeeded", BUDGET)
+    assert await registrar.registry.withdraw(first, BUDGET) == "taken"
+    found = await registrar.candidate("job")
+    assert (found.registered_at, found.successes) == (registered, 1)
+    again = await registrar.enrol(second)
+    assert again == Enrolled(registered, fresh=False, shared=False)
+    assert await registrar.registry.withdraw(second, BUDGET) == "withdrawn"
+    assert await registrar.nodes("job") == []
+
+
+async def test_of_three_the_last_to_leave_ends_the_record(registrar: Registrar) -> None:
+    """In whatever order they leave."""
+    for number in (1, 2, 3, 1):
+        await registrar.enrol(process_of(number))
+    assert await registrar.registry.withdraw(process_of(2), BUDGET) == "taken"
+    assert await registrar.registry.withdraw(process_of(1), BUDGET) == "taken"
+    assert await registrar.nodes("job") == ["a"]
+    assert await registrar.registry.withdraw(process_of(3), BUDGET) == "withdrawn"
+    assert await registrar.nodes("job") == []
+
+
+async def test_the_record_of_a_dead_twin_ends_in_its_time(registrar: Registrar) -> None:
+    """Who is left by the living one alone stands for what its own TTL allows."""
+    await registrar.enrol(process_of(1, ttl=0.4))
+    await registrar.enrol(process_of(2))
+    await registrar.registry.withdraw(process_of(2), BUDGET)
+
+    async def gone() -> bool:
+        return await registrar.nodes("job") == []
+
+    await wait_until(gone)
+    assert (await registrar.enrol(process_of(3))).fresh
+
+
+# -- who contends, and who fails early -------------------------------------------------------
+
+
+async def test_a_heartbeat_says_whether_the_node_contends(registrar: Registrar) -> None:
+    """As the last one said; a result changes nothing of it."""
+    for contending in (False, True, False):
+        await registrar.enrol(process_of(1, contending=contending))
+        await registrar.registry.record("job", "a", "started", BUDGET)
+        assert (await registrar.candidate("job")).contending is contending
+
+
+async def test_early_failures_are_counted_in_a_row(registrar: Registrar) -> None:
+    """Apart from other results, with the time of the last; heartbeats keep them."""
+    await registrar.enrol(stand("job"))
+    assert (await registrar.candidate("job")).last_early_failure_at is None
+    for times in (1, 2, 3):
+        assert await registrar.registry.record("job", "a", "faltered", BUDGET)
+        await registrar.enrol(stand("job"))
+        found = await registrar.candidate("job")
+        assert (found.early_failures, found.failures) == (times, 0)
+        assert found.last_early_failure_at is not None
+        assert found.registered_at <= found.last_early_failure_at
+    assert await registrar.registry.record("job", "a", "steadied", BUDGET)
+    found = await registrar.candidate("job")
+    assert (found.early_failures, found.last_early_failure_at) == (0, None)
+
+
+async def test_a_restart_does_not_wipe_early_failures_out(registrar: Registrar) -> None:
+    """Neither a withdrawal nor a TTL that runs out: all else of the node begins anew."""
+    for _ in range(2):
+        await registrar.enrol(process_of(1))
+        await registrar.registry.record("job", "a", "faltered", BUDGET)
+        await registrar.registry.record("job", "a", "failed", BUDGET)
+        registrar.expire("job")
+        newcomer = Enrolment(election="job", node_id="b", ttl=TTL)
+        await registrar.enrol(newcomer)  # which sweeps
+        assert await registrar.nodes("job") == ["b"]
+        assert (await registrar.enrol(process_of(1))).fresh
+        await registrar.registry.withdraw(newcomer, BUDGET)
+    assert (await registrar.candidate("job")).early_failures == 2
+    assert (await registrar.candidate("job")).failures == 0
+    assert await registrar.registry.withdraw(process_of(1), BUDGET) == "withdrawn"
+    assert await registrar.nodes("job") == []
+    assert (await registrar.enrol(process_of(2))).fresh
+    assert (await registrar.candidate("job")).early_failures == 2
 
 
 # -- withdrawing -----------------------------------------------------------------------------

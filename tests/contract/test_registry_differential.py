@@ -14,9 +14,14 @@ from incumbent.stores.registry import Enrolled, Enrolment
 from incumbent.strategy import Candidate, Metadata
 
 NODE = st.sampled_from("abc")
+DEEDS = ["started", "succeeded", "failed", "faltered", "steadied"]
 STEP = st.one_of(
     st.tuples(st.just("enrol"), NODE, st.integers(0, 1), st.integers(0, 3)),
-    st.tuples(st.just("record"), NODE, st.sampled_from(["started", "succeeded", "failed"])),
+    st.tuples(
+        st.just("record"),
+        NODE,
+        st.sampled_from(DEEDS),
+    ),
     st.tuples(st.just("withdraw"), NODE, st.integers(0, 1)),
     st.tuples(st.just("expire"), NODE),
 )
@@ -32,6 +37,7 @@ def stand(election: str, node: str, process: int, load: int = 0) -> Enrolment:
         metadata=Metadata({"load": load}),
         strategy=f"{process}f",
         token=f"{ord(node):x}{process}",
+        contending=load > 1,
     )
 
 
@@ -41,11 +47,13 @@ def told(candidate: Candidate) -> str:
         "started": candidate.last_started_at,
         "succeeded": candidate.last_succeeded_at,
         "failed": candidate.last_failed_at,
+        "faltered": candidate.last_early_failure_at,
     }
     order = sorted((time, name) for name, time in times.items() if time is not None)
     return (
         f"{candidate.node_id} {candidate.successes}/{candidate.failures}"
         f" {dict(candidate.metadata)} {candidate.strategy} {[name for _, name in order]}"
+        f" {candidate.contending} {candidate.early_failures}"
     )
 
 
@@ -56,7 +64,7 @@ async def play(registrar: Registrar, election: str, steps: Sequence[tuple[Any, .
         answer: object = None
         if kind == "enrol":
             given_ = await registry.enrol(stand(election, node, *values), BUDGET)
-            answer = given_.fresh if isinstance(given_, Enrolled) else given_
+            answer = given_[1:] if isinstance(given_, Enrolled) else given_
         elif kind == "record":
             answer = await registry.record(election, node, values[0], BUDGET)
         elif kind == "withdraw":
@@ -69,7 +77,7 @@ async def play(registrar: Registrar, election: str, steps: Sequence[tuple[Any, .
 
 
 @settings(
-    max_examples=60,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

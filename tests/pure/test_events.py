@@ -29,6 +29,9 @@ SAMPLES: dict[str, Any] = {
     "nodes": ("a", "b"),
     "deed": "failed",
     "ahead": 60.0,
+    "problems": (("a", "has no number 'load'"),),
+    "times": 3,
+    "seconds": 40.0,
     "findings": ("persistence: none",),
     "holder": LeaderInfo(
         leader_id="b", seat=0, fence=6, since=datetime(2026, 1, 2, tzinfo=UTC), remaining=3
@@ -44,7 +47,10 @@ OF_NO_TERM = {
     "HeartbeatDelayed",
     "CandidateExpired",
     "WithdrawalFailed",
+    "CandidateSetBack",
     "NodeIdShared",
+    "StrategyFailed",
+    "ScoresDoubtful",
     "NotStanding",
     "PeriodAhead",
     "StrategiesDiffer",

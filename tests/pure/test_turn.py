@@ -1,17 +1,18 @@
 """incumbent.strategy.turn: who may try when, by rank and by how long the seat has been free."""
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from incumbent.results import LeaderInfo
 from incumbent.strategy import Candidate, ElectionResult, Fifo, Snapshot
-from incumbent.strategy.turn import Outside, Taken, Try, Turn, Wait, turn
+from incumbent.strategy.turn import Outside, Taken, Try, Turn, Wait, graces, turn
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 CANDIDATES = tuple(
-    Candidate(node_id=name, registered_at=NOW + timedelta(seconds=place))
+    Candidate(node_id=name, registered_at=NOW + timedelta(seconds=place), contending=True)
     for place, name in enumerate("abc")
 )
 LEADER = LeaderInfo(leader_id="b", seat=0, fence=1, since=NOW, remaining=3.0)
@@ -42,10 +43,25 @@ def test_rank_r_tries_after_r_graces(node_id: str, free_for: float, expected: Tu
     assert after_a_look(node_id, free_for=free_for) == expected
 
 
-@pytest.mark.parametrize("node_id", ["a", "b", "c"])
-def test_a_taken_seat_is_nobodys_turn(node_id: str) -> None:
-    """Nor the holder's own: it is not reentrant."""
-    assert after_a_look(node_id, free_for=9.0, leader=LEADER) == Taken(LEADER)
+@pytest.mark.parametrize(("node_id", "behind"), [("a", 0), ("b", 1), ("c", 1)])
+def test_a_taken_seat_is_nobodys_turn(node_id: str, behind: int) -> None:
+    """Nor the holder's own: it is not reentrant. The leader is none of those that come before."""
+    assert after_a_look(node_id, free_for=9.0, leader=LEADER) == Taken(LEADER, behind)
+
+
+@pytest.mark.parametrize(
+    ("contending", "expected"),
+    [("", 1), ("a", 2), ("ab", 3), ("abc", 3), ("c", 2)],
+)
+def test_those_that_only_stand_have_one_grace_together(contending: str, expected: int) -> None:
+    """Of three better ones each that contends has a grace of its own, the others share one."""
+    better = [replace(each, contending=each.node_id in contending) for each in CANDIDATES]
+    assert graces(better) == expected
+
+
+def test_with_nobody_better_there_is_no_grace() -> None:
+    """The first of the ranking tries at once."""
+    assert graces(()) == 0
 
 
 def test_who_does_not_stand_has_no_turn_ever() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import random
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incumbent import LeaderInfo, LeaderOptions, events
-from incumbent.engine.polls import Look, Voter
+import incumbent.engine.reappraisal as reappraisal_module
+from incumbent import (
+    ActionFailed,
+    Elected,
+    LeaderInfo,
+    LeaderOptions,
+    Skipped,
+    StrategicElector,
+    events,
+)
+from incumbent.engine.contenders import Voter
+from incumbent.engine.polls import Look
 from incumbent.engine.reappraisal import Deference, Reappraisal
 from incumbent.strategy import (
     Candidate,
@@ -21,10 +32,11 @@ from incumbent.strategy import (
     Priority,
     Snapshot,
     Sticky,
+    probation,
 )
 from kit.waiting import wait_until
-from promises.scene import Journal
-from strategic.scene import LEASE, Log, Town, running
+from promises.scene import Journal, nothing
+from strategic.scene import LEASE, Log, Town, fail, running
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -111,8 +123,9 @@ async def test_who_left_the_candidates_makes_way(town: Town) -> None:
 
 
 async def test_an_offer_that_nobody_takes_is_not_made_again_and_again(town: Town) -> None:
-    """A better candidate that only stands, and never campaigns, interrupts less and less."""
+    """A better candidate that contends, and never comes, interrupts less and less."""
     a, b, log = town.node("a", lease_time=0.6), town.node("b"), Log()
+    b._polls.contenders.enter(Voter("job", "b"), tell=False)  # its campaign hangs
     async with (
         a.candidate("job", {"priority": 1}),
         b.candidate("job", {"priority": 2}),
@@ -121,6 +134,20 @@ async def test_an_offer_that_nobody_takes_is_not_made_again_and_again(town: Town
         await asyncio.sleep(5)
     # Two looks a term would make eight of them.
     assert 2 <= len(log.terms) <= 4
+
+
+async def test_nobody_makes_way_for_who_only_stands(town: Town) -> None:
+    """A better candidate that never campaigns stops nobody's work."""
+    a, b, log = town.node("a", lease_time=0.6), town.node("b"), Log()
+    async with (
+        a.candidate("job", {"priority": 1}),
+        b.candidate("job", {"priority": 2}),
+        running(a.campaign("job", log)),
+    ):
+        await asyncio.sleep(3)
+        assert log.terms == ["a"]
+        async with running(b.campaign("job", log)):
+            await log.reaches("a", "b")
 
 
 def test_deference_doubles_until_the_offer_is_taken() -> None:
@@ -147,10 +174,10 @@ async def test_a_look_at_another_term_says_nothing(fence: int | None, expected: 
     leader = None
     if fence is not None:
         leader = LeaderInfo(leader_id="a", seat=0, fence=fence, since=NOW, remaining=1)
-    better = Candidate(node_id="b", registered_at=NOW)
+    better = Candidate(node_id="b", registered_at=NOW, contending=True)
     snapshot = Snapshot(election="job", candidates=(better,), now=NOW, leader=leader)
-    winner = reappraisal._winner(Look(snapshot, ElectionResult.of([better])))
-    assert (winner and winner.node_id) == expected
+    ahead = reappraisal._ahead(Look(snapshot, ElectionResult.of([better])))
+    assert [each.node_id for each in ahead] == ([expected] if expected else [])
 
 
 @given(times=st.integers(1, 60))
@@ -206,3 +233,180 @@ async def test_case_97_without_hysteresis_it_is_followed_each_time(town: Town) -
                 await log.reaches(*["a", "b"] * terms)
             await log.reaches(*["a", "b"] * terms, "a")
     assert log.terms == ["a", "b", "a", "b", "a"]
+
+
+# -- rivals that fluctuate -------------------------------------------------------------------
+
+
+LEADER = LeaderInfo(leader_id="bad", seat=0, fence=7, since=NOW, remaining=1)
+
+
+class Looks:
+    """What the looks of a reappraisal show, one after the other; then its term is over."""
+
+    def __init__(self, *rankings: str) -> None:
+        self._rankings = list(rankings)
+        self.stepped_down_after: int | None = None
+        self.looked = 0
+        self.held = True
+        self.grant = SimpleNamespace(fence=7)
+
+    async def look(self, *args: object) -> Look:
+        """The next one: letters are nodes that contend, best first, `x` is the leader."""
+        ranking = [
+            Candidate(
+                node_id="bad" if letter == "x" else letter.lower(),
+                registered_at=NOW,
+                contending=letter.islower(),
+            )
+            for letter in self._rankings[self.looked]
+        ]
+        self.looked += 1
+        self.held = self.looked < len(self._rankings)
+        snapshot = Snapshot(election="job", candidates=tuple(ranking), now=NOW, leader=LEADER)
+        return Look(snapshot, ElectionResult.of(ranking))
+
+    def step_down(self) -> None:
+        """The leader makes way."""
+        self.stepped_down_after = self.looked
+
+
+@pytest.mark.parametrize(
+    ("rankings", "after"),
+    [
+        (("abx", "bax"), 2),  # today's best was better before, if not the best
+        (("ax", "bax", "xab"), None),  # b is new
+        (("ax", "bax", "bax"), 3),
+        (("ax", "xa", "ax"), None),  # not two in a row
+        (("abcdx", "dcbax"), 2),
+        (("ax", "bx", "cx", "dx"), None),  # each of them has just come
+        (("ABx", "ABx"), None),  # they only stand
+        (("Abx", "bAx"), 2),
+        (("bcx", "Abx"), 2),  # the best of those that would come
+        (("x", "x"), None),
+    ],
+)
+async def test_it_makes_way_when_the_best_of_today_was_better_in_both_looks(
+    rankings: tuple[str, ...], after: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many good nodes that change places are no reason to stay."""
+    monkeypatch.setattr(reappraisal_module, "SHORTEST_PERIOD", 0.0)
+    looks: Any = Looks(*rankings)
+    options = LeaderOptions(lease_time=0.25)
+    await Reappraisal(looks, Voter("job", "bad"), options, looks, Deference()).run()
+    assert looks.stepped_down_after == after
+
+
+async def test_fluctuating_rivals_do_not_keep_a_bad_leader(town: Town) -> None:
+    """Twelve rivals whose loads change between any two looks, all far below the leader's."""
+    chance, log = random.Random(3), Log()
+    bad = town.node("bad", LeastLoaded("load"))
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(bad.candidate("job", {"load": 0.99}))
+        looked, look = 0, bad._polls.look
+        await stack.enter_async_context(running(bad.campaign("job", log)))
+        await log.reaches("bad")
+        rivals = [town.node(f"w{number}", LeastLoaded("load")) for number in range(12)]
+        mine = [
+            await stack.enter_async_context(each.candidate("job", {"load": 0.1})) for each in rivals
+        ]
+        await stack.enter_async_context(running(*(each.campaign("job", log) for each in rivals)))
+        await wait_until(
+            lambda: all(Voter("job", w.node_id) in w._polls.contenders for w in rivals)
+        )
+        last = ""
+
+        async def shaken(*args: Any) -> Look:
+            """A look after which somebody else is the best."""
+            nonlocal looked, last
+            looked += 1
+            best = chance.choice([each for each in mine if each.node_id != last])
+            last = best.node_id
+            await asyncio.gather(
+                *(me.update(load=0.01 if me is best else chance.uniform(0.05, 0.2)) for me in mine)
+            )
+            return await look(*args)
+
+        bad._polls.look = shaken  # type: ignore[method-assign, assignment]
+        await wait_until(lambda: len(log.terms) > 1, within=60)
+        assert log.terms[1] != "bad"
+        assert looked <= 4
+
+
+# -- a broken node that is the best ----------------------------------------------------------
+
+
+async def test_a_broken_node_stops_a_healthy_one_less_and_less(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails at once, so it is the least loaded: each failure doubles the time it is left alone.
+
+    When it works again it leads, and its failures are forgotten.
+    """
+    monkeypatch.setattr(probation, "FIRST", 0.5)
+    monkeypatch.setattr(probation, "LONGEST", 2.0)
+    monkeypatch.setattr(probation, "EARLY", 0.4)
+    good, log = town.node("good", lease_time=0.6), Log()
+    bad = town.node("bad", lease_time=0.6, restart=True)
+    tries: list[float] = []
+    works = False
+
+    async def broken() -> None:
+        tries.append(asyncio.get_running_loop().time())
+        if not works:
+            raise ConnectionError("no database")
+        await log()
+
+    async with (
+        good.candidate("job", {"priority": 1}),
+        bad.candidate("job", {"priority": 2}),
+        running(good.campaign("job", log), bad.campaign("job", broken)),
+    ):
+        await wait_until(lambda: len(tries) >= 5, within=60)
+        told = town.journals["bad"].of(events.CandidateSetBack)
+        assert [each.times for each in told[:4]] == [1, 2, 3, 4]
+        assert [each.seconds for each in told[:4]] == [0.5, 1.0, 2.0, 2.0]
+        pauses = [after - before for before, after in pairwise(tries)]
+        for pause, least in zip(pauses, (0.5, 1.0, 2.0, 2.0), strict=False):
+            assert pause >= least - 0.1, pauses
+        works = True
+        await wait_until(lambda: "bad" in log.terms, within=60)
+
+        await asyncio.sleep(1)  # longer than what counts as early
+        assert log.running == ["bad"]
+
+    async with bad.candidate("job", {"priority": 2}):
+        (found,) = await bad.candidates("job")
+        # It was cancelled, after longer than what counts as early.
+        assert found.early_failures == 0
+
+
+async def test_who_fails_early_is_not_the_best_of_a_run_either(town: Town) -> None:
+    """`attempt` on the broken node is skipped while a healthy one stands; alone it runs."""
+    a, b = town.node("a"), town.node("b")
+    async with a.candidate("job", {"priority": 2}):
+        async with b.candidate("job", {"priority": 1}):
+            assert isinstance(await a.attempt("job", fail), ActionFailed)
+            assert await a.attempt("job", nothing) == Skipped("not_best")
+            assert isinstance(await b.attempt("job", nothing), Elected)
+            reasons = (await b.elect("job")).reasons
+            assert "failed 1 times in a row soon after the start" in reasons["a"]
+        assert isinstance(await a.attempt("job", nothing), Elected)
+        (found,) = await a.candidates("job")
+        assert found.early_failures == 0, "a success ends the row"
+
+
+async def test_it_needs_no_results_to_be_counted(town: Town) -> None:
+    """`record_results=False` is about counts for scorers."""
+    store = town.node("b")._office.store
+    journal = Journal()
+    async with (
+        StrategicElector(
+            store, strategy=Priority(), node_id="a", hooks=[journal], record_results=False
+        ) as a,
+        a.candidate("job"),
+    ):
+        assert isinstance(await a.attempt("job", fail), ActionFailed)
+        (found,) = await a.candidates("job")
+        assert (found.failures, found.early_failures) == (0, 1)
+    assert len(journal.of(events.CandidateSetBack)) == 1

@@ -20,7 +20,9 @@ from incumbent import (
     StrategicElector,
     events,
 )
+from incumbent.engine.contenders import Voter
 from incumbent.strategy import (
+    Candidate,
     ElectionResult,
     Fifo,
     IdleTime,
@@ -309,6 +311,7 @@ async def test_the_next_in_rank_tries_in_order_each_after_a_grace(town: Town) ->
     async with AsyncExitStack() as stack:
         for name, priority in (("a", 3), ("b", 2), ("c", 1)):
             node = town.node(name, wait_time=5)
+            node._polls.contenders.enter(Voter("job", name), tell=False)  # its campaign hangs
             await stack.enter_async_context(node.candidate("job", {"priority": priority}))
         began = time.monotonic()
         async with town.electors["c"].lead("job"):
@@ -316,6 +319,36 @@ async def test_the_next_in_rank_tries_in_order_each_after_a_grace(town: Town) ->
         began = time.monotonic()
         async with town.electors["b"].lead("job"):
             assert GRACE <= time.monotonic() - began < GRACE + 0.8
+
+
+async def test_who_only_stands_takes_no_rank(town: Town) -> None:
+    """Twenty better nodes that never campaign cost one grace together, and not twenty."""
+    async with AsyncExitStack() as stack:
+        for number in range(20):
+            node = town.node(f"idle-{number}", lease_time=12)
+            await stack.enter_async_context(node.candidate("job", {"priority": 9}))
+        a, log = town.node("a", lease_time=12), Log()
+        async with a.candidate("job", {"priority": 1}), running(a.campaign("job", log)):
+            began = time.monotonic()
+            await log.reaches("a")
+            # A grace is 1 s, so that twenty would be 20 s.
+            assert 0.9 < time.monotonic() - began < 10
+
+
+async def test_a_heartbeat_tells_at_once_who_contends(town: Town) -> None:
+    """From the first wait on, not a third of the TTL later; and no longer when it has given up."""
+    a, b = town.node("a", wait_time=None), town.node("b", wait_time=5)
+
+    async def contends() -> bool:
+        return [each.contending for each in await b.candidates("job")] == [True, False]
+
+    best = {"priority": 9}
+    async with a.candidate("job", ttl=3600), b.candidate("job", best, ttl=3600), b.lead("job"):
+        assert not await contends()
+        async with running(a.attempt("job", nothing)):
+            await wait_until(contends)
+        assert Voter("job", "a") not in a._polls.contenders
+    assert Voter("job", "b") not in b._polls.contenders
 
 
 async def test_with_all_there_the_best_gets_the_seat(town: Town) -> None:
@@ -444,6 +477,27 @@ async def test_a_seat_that_is_due_to_the_line_is_not_asked_for_all_the_time(
         await proxy.restore()
         await cancel(waiting)
     await plain.aclose()
+
+
+async def test_a_seat_that_somebody_persisted_ends_again(city: Town, valkey: Server) -> None:
+    """By the first look, as in the line; and nobody asks all the time whether it has ended."""
+    valkey.cli("HSET", seat_key("job"), "token", "dead", "leader", "dead", "fence", 5, "since", 1)
+    a = city.node("a", wait_time=1.5)
+
+    def calls() -> int:
+        stats = valkey.admin.info("commandstats")
+        return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("evalsha", "eval"))
+
+    async with a.candidate("job"):
+        before = calls()
+        outcome = await a.attempt("job", nothing)
+        assert isinstance(outcome, Skipped)
+        assert outcome.holder is not None
+        assert outcome.holder.remaining > 60
+        assert valkey.cli("PTTL", seat_key("job")) > 60_000
+        assert calls() - before < 20
+        valkey.cli("PEXPIRE", seat_key("job"), 1)
+        assert isinstance(await a.attempt("job", nothing), Elected)
 
 
 # -- told, not polled --------------------------------------------------------------------------
@@ -589,23 +643,102 @@ def test_what_is_no_strategy_is_refused() -> None:
     """So is a node id that is no name, or a store that has no candidates."""
     with pytest.raises(TypeError, match="strategy must be callable"):
         StrategicElector(MemoryStore(), strategy="fifo")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"strategy must be made first: Fifo\(\)"):
+        StrategicElector(MemoryStore(), strategy=Fifo)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="not a coroutine function"):
+        StrategicElector(MemoryStore(), strategy=later)  # type: ignore[arg-type]
+    for other in (5, b"web", ["web"]):
+        with pytest.raises(TypeError, match="node_id must be a str"):
+            StrategicElector(MemoryStore(), strategy=Fifo(), node_id=other)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="node_id"):
         StrategicElector(MemoryStore(), strategy=Fifo(), node_id=" ")
     with pytest.raises(TypeError, match="redis must be"):
         StrategicElector(object(), strategy=Fifo())  # type: ignore[arg-type]
 
 
-async def test_a_strategy_that_returns_nonsense_is_an_error(town: Town) -> None:
-    """It is the caller's mistake, and said so, at every call."""
+class Moody:
+    """A strategy that does what its `mood` is."""
 
-    def nonsense(snapshot: Snapshot, /) -> ElectionResult:
-        return None  # type: ignore[return-value]
+    def __init__(self) -> None:
+        self.mood: Callable[[Snapshot], Any] = Priority()
 
-    a = town.node("a", nonsense)
-    async with a.candidate("job"):
-        for _ in range(2):
-            with pytest.raises(TypeError, match="must return an ElectionResult"):
-                await a.attempt("job", nothing)
+    def __call__(self, snapshot: Snapshot, /) -> ElectionResult:
+        """In that mood."""
+        return self.mood(snapshot)  # type: ignore[no-any-return] # that is the point
+
+
+def raises(snapshot: Snapshot) -> None:
+    """What somebody's metadata may make of a function."""
+    raise KeyError("load")
+
+
+def cancels(snapshot: Snapshot) -> None:
+    """As if somebody had cancelled us."""
+    raise asyncio.CancelledError
+
+
+async def later(snapshot: Snapshot) -> None:
+    """Not what a strategy is."""
+
+
+def nothing_at_all(snapshot: Snapshot) -> None:
+    """A forgotten return."""
+
+
+def invents(snapshot: Snapshot) -> ElectionResult:
+    """Somebody who does not stand."""
+    return ElectionResult.of([Candidate(node_id="nobody", registered_at=snapshot.now)])
+
+
+@pytest.mark.parametrize("mood", [raises, cancels, later, invents, nothing_at_all])
+async def test_whatever_a_strategy_does_elections_go_on(
+    town: Town, mood: Callable[[Snapshot], Any]
+) -> None:
+    """By seniority; it is told once, and who asks for a dry run gets the error."""
+    strategies = {name: Moody() for name in "ab"}
+    a, b = (town.node(name, strategies[name]) for name in "ab")
+    async with a.candidate("job", {"priority": 1}), b.candidate("job", {"priority": 2}):
+        assert await a.attempt("job", nothing) == Skipped("not_best")
+        for strategy in strategies.values():
+            strategy.mood = mood
+        for _ in range(3):
+            assert isinstance(await a.attempt("job", nothing), Elected)
+            assert await b.attempt("job", nothing) == Skipped("not_best")
+        assert len(town.journals["a"].of(events.StrategyFailed)) == 1
+        with pytest.raises((Exception, asyncio.CancelledError)):
+            await a.elect("job")
+
+
+async def test_a_leader_survives_a_strategy_that_fails(town: Town) -> None:
+    """The campaign goes on, and makes way for nobody but its senior."""
+    strategy, log = Moody(), Log()
+    a, b = town.node("a", strategy), town.node("b", strategy)
+    async with (
+        a.candidate("job", {"priority": 2}),
+        b.candidate("job", {"priority": 1}),
+        running(a.campaign("job", log), b.campaign("job", log)),
+    ):
+        await log.reaches("a")
+        strategy.mood = raises
+        await town.journals["a"].has(events.StrategyFailed)
+        await asyncio.sleep(LEASE)
+        assert log.terms == ["a"]
+        assert len(town.journals["a"].of(events.StrategyFailed)) == 1
+
+
+async def test_doubtful_scores_are_told_when_they_begin(town: Town) -> None:
+    """Not at every look; and again when they were right in between."""
+    a = town.node("a", LeastLoaded("load"))
+    async with a.candidate("job") as me:
+        for _ in range(3):
+            assert isinstance(await a.attempt("job", nothing), Elected)
+        (told,) = town.journals["a"].of(events.ScoresDoubtful)
+        assert told.problems == (("a", "has no number 'load'"),)
+        await me.update(load=1)
+        await a.attempt("job", nothing)
+        await me.update(load="much")
+        await a.attempt("job", nothing)
+    assert len(town.journals["a"].of(events.ScoresDoubtful)) == 2
 
 
 async def test_a_group_and_a_strategy_share_seat_0(town: Town) -> None:

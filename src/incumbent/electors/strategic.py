@@ -10,8 +10,9 @@ from incumbent.durations import Duration, seconds
 from incumbent.electors.elector import Elector
 from incumbent.engine.best_first import BestFirst
 from incumbent.engine.candidacy import Gate
+from incumbent.engine.contenders import Voter
 from incumbent.engine.lookout import Told
-from incumbent.engine.polls import Polls, Voter
+from incumbent.engine.polls import Polls
 from incumbent.engine.reappraisal import Deference
 from incumbent.engine.standing import Standing
 from incumbent.events import Hook
@@ -144,7 +145,7 @@ class StrategicElector(Elector):
         Raises:
             redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.
         """
-        return (await self._polls.look(self._voter(name), self._two_requests())).result
+        return await self._polls.dry_run(self._voter(name), self._two_requests())
 
     async def record_result(self, name: str, *, success: bool) -> bool:
         """Count a result of this node, of work that no method of this elector ran.

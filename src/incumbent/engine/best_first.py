@@ -1,7 +1,10 @@
 """The gate of a strategic election: the best candidate tries first, the others when it does not.
 
-Looks, and waits between looks; what a look means is decided in `incumbent.strategy.turn`. Notes
-what became of the work: that it started, and whether it succeeded.
+Looks, and waits between looks; what a look means is decided in `incumbent.strategy.turn`. A look
+reads all candidates, so nobody looks while somebody leads: the store tells when the seat is free,
+and then those that are further down look a little later, by when the best has mostly taken it.
+
+Notes what became of the work: that it started, whether it succeeded, and whether it failed early.
 """
 
 import asyncio
@@ -10,8 +13,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from incumbent import clock, events
+from incumbent.engine.candidacy import Result
+from incumbent.engine.contenders import Voter
 from incumbent.engine.lookout import Lookout
-from incumbent.engine.polls import Polls, Voter
+from incumbent.engine.polls import Polls
 from incumbent.engine.reappraisal import Deference, Reappraisal
 from incumbent.engine.term import Term
 from incumbent.options import LeaderOptions
@@ -19,6 +24,7 @@ from incumbent.results import LossReason, Skipped
 from incumbent.shield import outlast
 from incumbent.stores.base import Budget
 from incumbent.stores.registry import Deed
+from incumbent.strategy import probation
 from incumbent.strategy.turn import Outside, Taken, Try, Turn, Wait, turn
 
 LONGEST_GRACE: Final = 1.0
@@ -28,8 +34,9 @@ AT_ONCE: Final = 3
 SHORTEST_PAUSE: Final = 0.1
 """Seconds between two tries, when a seat that looks free is refused: others stand in its line."""
 
-AFTER_THE_END: Final = 0.01
-"""Seconds after a lease's end at which it is looked at in any case: not so early as to find it."""
+HEAD_START: Final = 0.005
+"""Seconds for which a seat that has become free is left to each better one before a look, by the
+ranks of the last look: a third of a grace at most, as ranks may have changed since."""
 
 OUTSIDE: Final = 1.0
 """Seconds until somebody who does not stand looks whether it does."""
@@ -62,7 +69,12 @@ class BestFirst:
         self._grace = grace_of(options)
         self._free_since: float | None = None
         self._tried_at: float | None = None
+        self._behind = 0
         self._missed = False
+        self._contending = False
+        self._began = 0.0
+        self._early_failures = 0
+        """Of this node, as the last look showed them."""
         self._tasks: list[asyncio.Task[None]] = []
         self._reappraisal: asyncio.Task[None] | None = None
 
@@ -72,6 +84,7 @@ class BestFirst:
             return await self._admit(give_up_at, budget)
         finally:
             self._lookout.close()
+            self._rest()
 
     async def _admit(self, give_up_at: float, budget: Budget) -> Skipped | None:
         while True:
@@ -89,12 +102,28 @@ class BestFirst:
                 if isinstance(whose, Taken):
                     return Skipped("held", whose.leader)
                 return Skipped("not_best")
-            elif isinstance(whose, Taken):
-                end = now + whose.leader.remaining + AFTER_THE_END
-                await self._lookout.change(whose.leader, min(end, give_up_at))
             else:
-                await self._lookout.change(None, min(now + self._pause(whose), give_up_at))
+                self._contend(tell=True)
+                await self._wait(whose, give_up_at)
             budget = self._budget(give_up_at)
+
+    async def _wait(self, whose: Taken | Wait | Try, give_up_at: float) -> None:
+        """Return when another look is due."""
+        if isinstance(whose, Taken):
+            taken, self._behind = True, whose.behind
+        else:
+            taken = await self._taken_within(self._pause(whose), give_up_at)
+        while taken:
+            self._free_since = None
+            if not await self._lookout.change(taken=False, until=give_up_at):
+                return
+            self._free_since = clock.now()
+            ahead = min(self._behind * HEAD_START, self._grace / 3)
+            taken = ahead > 0 and await self._taken_within(ahead, give_up_at)
+
+    async def _taken_within(self, seconds: float, give_up_at: float) -> bool:
+        until = min(clock.now() + seconds, give_up_at)
+        return await self._lookout.change(taken=True, until=until)
 
     async def _look(self, budget: Budget) -> Turn:
         look = await self._polls.look(self._voter, budget)
@@ -104,6 +133,8 @@ class BestFirst:
         elif self._free_since is None:
             self._free_since = now
         free_for = 0.0 if self._free_since is None else now - self._free_since
+        own = look.snapshot.candidate(self._voter.leader_id)
+        self._early_failures = 0 if own is None else own.early_failures
         return turn(
             look.snapshot,
             look.result,
@@ -111,6 +142,16 @@ class BestFirst:
             free_for=free_for,
             grace=self._grace,
         )
+
+    def _contend(self, *, tell: bool) -> None:
+        if not self._contending:
+            self._contending = True
+            self._polls.contenders.enter(self._voter, tell=tell)
+
+    def _rest(self) -> None:
+        if self._contending:
+            self._contending = False
+            self._polls.contenders.leave(self._voter)
 
     def _too_soon(self, now: float) -> bool:
         return self._tried_at is not None and now < self._tried_at + SHORTEST_PAUSE
@@ -138,6 +179,8 @@ class BestFirst:
 
     def elected(self, term: Term) -> None:
         """Note that work starts, and begin to look for better ones."""
+        self._began = clock.now()
+        self._contend(tell=False)
         if self._records:
             self._tasks.append(_start(self._record("started")))
         if self._deference is not None:
@@ -147,22 +190,39 @@ class BestFirst:
 
     async def close(
         self,
-        deed: Deed | None,
+        deed: Result | None,
         closing: Callable[[], Awaitable[LossReason | None]],
     ) -> LossReason | None:
         """Note the result ahead of the release, so that who is called by that sees it."""
+        self._rest()
         if self._reappraisal is not None:
             self._reappraisal.cancel()
         try:
-            if self._records and deed is not None:
-                self._tasks.append(_start(self._record(deed)))
-                await asyncio.sleep(0)  # in which it is sent
+            noted = self._deeds(deed)
+            self._tasks += [_start(self._record(each)) for each in noted]
+            if noted:
+                await asyncio.sleep(0)  # in which they are sent
         finally:
             try:
                 loss = await closing()
             finally:
                 await outlast(*self._tasks)
         return loss
+
+    def _deeds(self, result: Result | None) -> list[Deed]:
+        """What is to be noted of a term that ends with `result`."""
+        deeds: list[Deed] = [result] if self._records and result is not None else []
+        short = clock.now() - self._began < max(probation.EARLY, self._options.lease_time)
+        if result == "failed" and short:
+            deeds.append("faltered")
+            times = self._early_failures + 1
+            seconds = probation.penalty(times)
+            self._polls.office.tell(
+                events.CandidateSetBack, self._voter, times=times, seconds=seconds
+            )
+        elif self._early_failures and (result == "succeeded" or not short):
+            deeds.append("steadied")
+        return deeds
 
     async def _record(self, deed: Deed) -> None:
         each = self._options.renewal_budget

@@ -1,31 +1,29 @@
 """One strategy's looks at elections: a snapshot, what the strategy makes of it, what is amiss.
 
-Knows who stands; not who may try when, nor what an action is.
+Knows who stands; not who may try when, nor what an action is. Whatever the strategy does, an
+election goes on: what it raises is told once, and then the candidates go by seniority.
 """
 
-from typing import Final, NamedTuple
+import asyncio
+import inspect
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from incumbent import events
+from incumbent.engine.contenders import Contenders, Voter
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
 from incumbent.stores.base import Budget
 from incumbent.stores.registry import Registry
-from incumbent.strategy import ElectionResult, Snapshot, Strategy, fingerprint
+from incumbent.strategy import ElectionResult, Fifo, Snapshot, Strategy, fingerprint, probation
 
 REMEMBERED: Final = 1024
 """How many complaints are remembered, so that none is told at every look."""
 
+MOST_TOLD: Final = 10
+"""Of how many nodes an event tells what is wrong with their scores."""
 
-class Voter(NamedTuple):
-    """A node in an election."""
-
-    election: str
-    leader_id: str
-
-    @property
-    def names(self) -> events.Names:
-        """What every event about it says."""
-        return {"election": self.election, "leader_id": self.leader_id}
+_BY_SENIORITY: Final = Fifo()
 
 
 class Look(NamedTuple):
@@ -39,13 +37,14 @@ class Polls:
     """The looks of one elector and its siblings."""
 
     def __init__(self, office: Office[Term], registry: Registry, strategy: Strategy) -> None:
-        if not callable(strategy):
-            raise TypeError(f"strategy must be callable with a snapshot, not {strategy!r}")
+        _check(strategy)
         self.office: Office[Term] = office
         self.registry: Registry = registry
         self.strategy: Strategy = strategy
         self.fingerprint: str = fingerprint(strategy)
+        self.contenders: Contenders = Contenders()
         self._told: set[tuple[object, ...]] = set()
+        self._doubtful: set[Voter] = set()
 
     async def snapshot(self, voter: Voter, budget: Budget) -> Snapshot:
         """Who stands: one round trip. What the store raises comes out."""
@@ -53,15 +52,44 @@ class Polls:
         self._complain(voter, snapshot)
         return snapshot
 
-    async def look(self, voter: Voter, budget: Budget) -> Look:
-        """The same, and what the strategy makes of it, which may raise as well."""
+    async def dry_run(self, voter: Voter, budget: Budget) -> ElectionResult:
+        """What the strategy makes of a look, with all that it raises."""
         snapshot = await self.snapshot(voter, budget)
-        result = self.strategy(snapshot)
+        return probation.apply(snapshot, self._decide(snapshot))
+
+    async def look(self, voter: Voter, budget: Budget) -> Look:
+        """The same for an election, which goes by seniority when the strategy fails."""
+        snapshot = await self.snapshot(voter, budget)
+        try:
+            result = self._decide(snapshot)
+            self._doubt(voter, result.problems)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a user's function
+            if self._first("failed", voter, type(error)):
+                self.office.tell(events.StrategyFailed, voter, error=error)
+            result = _BY_SENIORITY(snapshot)
+        return Look(snapshot, probation.apply(snapshot, result))
+
+    def _decide(self, snapshot: Snapshot) -> ElectionResult:
+        result: Any = self.strategy(snapshot)
         if not isinstance(result, ElectionResult):
+            if inspect.iscoroutine(result):
+                result.close()  # or Python would complain that nobody awaited it
             raise TypeError(
                 f"a strategy must return an ElectionResult, not {type(result).__name__}"
             )
-        return Look(snapshot, result)
+        for each in result.ranking:
+            if snapshot.candidate(each.node_id) is None:
+                raise ValueError(f"a strategy ranked {each.node_id!r}, who does not stand")
+        return result
+
+    def _doubt(self, voter: Voter, problems: Mapping[str, str]) -> None:
+        """Tell of doubtful scores when they begin; which nodes have them may change at any time."""
+        if not problems:
+            self._doubtful.discard(voter)
+        elif voter not in self._doubtful:
+            self._doubtful.add(voter)
+            first = tuple(sorted(problems.items())[:MOST_TOLD])
+            self.office.tell(events.ScoresDoubtful, voter, problems=first)
 
     def _complain(self, voter: Voter, snapshot: Snapshot) -> None:
         """Each set of nodes once. Their strategy is not obeyed: ours decides for us."""
@@ -79,3 +107,14 @@ class Polls:
             self._told.clear()
         self._told.add(complaint)
         return True
+
+
+def _check(strategy: Any) -> None:
+    if not callable(strategy):
+        raise TypeError(f"strategy must be callable with a snapshot, not {strategy!r}")
+    if inspect.isclass(strategy):
+        raise TypeError(f"strategy must be made first: {strategy.__name__}()")
+    if inspect.iscoroutinefunction(strategy) or inspect.iscoroutinefunction(strategy.__call__):
+        raise TypeError(
+            f"strategy must be a plain function, not a coroutine function: {strategy!r}"
+        )

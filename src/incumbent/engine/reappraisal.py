@@ -1,8 +1,11 @@
 """Whether a leader should make way: looks now and then, and steps down for a better candidate.
 
-Two looks in a row have to say the same, for one may show a node that has just come and not told all
-of itself. Who steps down and gets the seat back, because the better one does not want it, waits
-longer and longer before it makes way for that one again.
+Two looks in a row have to say it, for one may show a node that has just come and not told all of
+itself: in both somebody was better, and whoever is the best today was better in both. Who was the
+best before does not matter, as many good nodes may change places all the time.
+
+Only those that contend are made way for. Who steps down and gets the seat back, because the better
+one did not come, waits longer and longer before it makes way for that one again.
 """
 
 import asyncio
@@ -10,7 +13,8 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from incumbent import clock
-from incumbent.engine.polls import Look, Polls, Voter
+from incumbent.engine.contenders import Voter
+from incumbent.engine.polls import Look, Polls
 from incumbent.engine.term import Term
 from incumbent.options import LeaderOptions
 from incumbent.stores.base import Budget
@@ -78,35 +82,36 @@ class Reappraisal:
 
     async def run(self) -> None:
         """Look every third of `lease_time`, until the term is over or stopped from outside."""
-        rival: str | None = None
+        before: frozenset[str] = frozenset()
         while True:
             await asyncio.sleep(max(SHORTEST_PERIOD, self._options.renewal_period))
             if not self._term.held:
                 return
             better = await self._better()
-            if better is not None and better.node_id == rival:
-                self._deference.offer(self._voter.election, better)
+            best = next((each for each in better if self._may_come(each)), None)
+            if best is not None and best.node_id in before:
+                self._deference.offer(self._voter.election, best)
                 self._term.step_down()
                 return
-            rival = None if better is None else better.node_id
+            before = frozenset(each.node_id for each in better)
 
-    async def _better(self) -> Candidate | None:
-        """Who should lead instead, as far as can be told now."""
+    async def _better(self) -> tuple[Candidate, ...]:
+        """Who should rather lead, best first, as far as can be told now."""
         each = self._options.renewal_budget
         try:
             look = await self._polls.look(self._voter, Budget(each, each))
         except Exception:  # noqa: BLE001 - the renewals tell of trouble; this only looks
-            return None
-        better = self._winner(look)
-        if better is None:
-            return None
-        wait = self._deference.wait(self._voter.election, better, self._options.lease_time)
-        return better if clock.now() - self._began >= wait else None
+            return ()
+        return self._ahead(look)
 
-    def _winner(self, look: Look) -> Candidate | None:
-        leader, winner = look.snapshot.leader, look.result.winner
+    def _ahead(self, look: Look) -> tuple[Candidate, ...]:
+        leader, ranking = look.snapshot.leader, look.result.ranking
         if leader is None or leader.fence != self._term.grant.fence:
-            return None  # a term that is over, which the next renewal will find out
-        if winner is None or winner.node_id == self._voter.leader_id:
-            return None
-        return winner
+            return ()  # a term that is over, which the next renewal will find out
+        ahead = ranking[: look.result.rank_of(self._voter.leader_id)]
+        return tuple(each for each in ahead if each.contending)
+
+    def _may_come(self, better: Candidate) -> bool:
+        """Whether it may be offered the seat already, after it did not come the last times."""
+        wait = self._deference.wait(self._voter.election, better, self._options.lease_time)
+        return clock.now() - self._began >= wait

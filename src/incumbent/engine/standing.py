@@ -15,10 +15,12 @@ from typing import Any, Final, Self
 
 from incumbent import clock, events
 from incumbent.backoff import pause_after
-from incumbent.engine.polls import Polls, Voter
+from incumbent.engine.contenders import Voter
+from incumbent.engine.polls import Polls
 from incumbent.engine.waits import Waits
 from incumbent.shield import finish, stop
 from incumbent.stores.base import Budget
+from incumbent.stores.bell import Bell
 from incumbent.stores.registry import Enrolment
 from incumbent.strategy import Metadata, MetaValue
 
@@ -54,6 +56,8 @@ class Standing:
         )
         self._request_timeout = request_timeout
         self._one_at_a_time = asyncio.Lock()
+        self._bell = Bell()
+        self._shared = False
         self._heart: asyncio.Task[None] | None = None
         self._over = False
         self._registered_at: datetime | None = None
@@ -99,6 +103,7 @@ class Standing:
             self._over = True
             await finish(self._withdraw)  # the request may be on its way all the same
             raise
+        self._polls.contenders.stand(self._voter, self._beat_soon)
         self._heart = asyncio.get_running_loop().create_task(
             self._beat(), name="incumbent heartbeat"
         )
@@ -116,6 +121,7 @@ class Standing:
         """Stand no longer, although the block may go on. Idempotent."""
         if self._heart is not None and not self._over:
             self._over = True
+            self._polls.contenders.withdraw(self._voter, self._beat_soon)
             await finish(self._leave)
 
     def __repr__(self) -> str:
@@ -126,13 +132,19 @@ class Standing:
             await stop(self._heart)
         await self._withdraw()
 
+    def _beat_soon(self) -> None:
+        """Others are to learn that this node contends, unless the last heartbeat has told it."""
+        if not self._enrolment.contending:
+            self._bell.ring()
+
     async def _beat(self) -> None:
         """Enrol every third of the TTL; after a failure again, with back-off, for ever."""
         ttl, failures = self._enrolment.ttl, 0
         each = min(self._request_timeout, ttl / 6)
         pause = _until_next(ttl / 3)
         while not self._over:
-            await asyncio.sleep(pause)
+            await self._bell.wait(clock.now() + pause)
+            self._bell.mute()
             try:
                 await self._enrol(Budget(each, each))
             except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
@@ -147,13 +159,17 @@ class Standing:
     async def _enrol(self, budget: Budget) -> None:
         """One at a time: what was said last is to count."""
         async with self._one_at_a_time:
-            enrolled = await self._polls.registry.enrol(self._enrolment, budget)
+            contending = self._voter in self._polls.contenders
+            self._enrolment = enrolment = replace(self._enrolment, contending=contending)
+            enrolled = await self._polls.registry.enrol(enrolment, budget)
             if enrolled == "gone":
                 return
             # By the time, and not by what this answer says: the one before it may have been lost.
             before, self._registered_at = self._registered_at, enrolled.registered_at
         if before not in {None, enrolled.registered_at}:
             self._tell(events.CandidateExpired)
+        if enrolled.shared:
+            self._tell_shared()
 
     async def _withdraw(self) -> None:
         each = self._request_timeout
@@ -163,7 +179,12 @@ class Standing:
             self._tell(events.WithdrawalFailed, error=error)
         else:
             if became == "taken":
-                self._tell(events.NodeIdShared)
+                self._tell_shared()
+
+    def _tell_shared(self) -> None:
+        if not self._shared:
+            self._shared = True
+            self._tell(events.NodeIdShared)
 
     def _tell(self, kind: type[events.Event], **details: Any) -> None:
         self._polls.office.tell(kind, self._voter, **details)

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from incumbent import clock
 from incumbent.stores.base import Budget, Store, instant
 from incumbent.stores.registry import Deed, Enrolled, Enrolment, Withdrawn
-from incumbent.strategy import Candidate, Snapshot
+from incumbent.strategy import Candidate, Snapshot, probation
 
 GONE_FOR: Final = 60.0
 """Seconds for which a withdrawn token is remembered."""
@@ -23,6 +23,13 @@ class _Record:
     candidate: Candidate
     token: str = field(repr=False)
     ends_at: float
+    others: dict[str, float] = field(default_factory=dict[str, float], repr=False)
+    """When other stands of the node id end, by token."""
+
+    def faltering(self, now: datetime) -> bool:
+        """Whether its early failures still count."""
+        at = self.candidate.last_early_failure_at
+        return at is not None and (now - at).total_seconds() < probation.KEPT
 
 
 class MemoryRegistry:
@@ -45,20 +52,26 @@ class MemoryRegistry:
         if self._gone.get(enrolment.token, now) > now:
             return "gone"
         standing = self._standing(enrolment.election, now)
-        old = standing.get(enrolment.node_id)
-        candidate = (
-            replace(old.candidate, metadata=enrolment.metadata, strategy=enrolment.strategy)
-            if old
-            else Candidate(
-                node_id=enrolment.node_id,
-                registered_at=_wall(),
-                metadata=enrolment.metadata,
-                strategy=enrolment.strategy,
-            )
+        record = standing.get(enrolment.node_id)
+        old = record if record is not None and record.ends_at > now else None
+        candidate = old.candidate if old else _newcomer(enrolment.node_id, record)
+        candidate = replace(
+            candidate,
+            metadata=enrolment.metadata,
+            strategy=enrolment.strategy,
+            contending=enrolment.contending,
         )
-        standing[enrolment.node_id] = _Record(candidate, enrolment.token, now + enrolment.ttl)
+        new = _Record(candidate, enrolment.token, now + enrolment.ttl)
+        shared = False
+        if old is not None:
+            new.others = _living(old.others, now)
+            known = new.others.pop(enrolment.token, None) is not None
+            if old.token != enrolment.token:
+                new.others[old.token] = old.ends_at
+                shared = known
+        standing[enrolment.node_id] = new
         self._records[enrolment.election] = standing
-        return Enrolled(candidate.registered_at, fresh=old is None)
+        return Enrolled(candidate.registered_at, fresh=old is None, shared=shared)
 
     async def withdraw(self, enrolment: Enrolment, budget: Budget) -> Withdrawn:
         now = clock.now()
@@ -66,45 +79,81 @@ class MemoryRegistry:
         self._gone[enrolment.token] = now + GONE_FOR
         standing = self._standing(enrolment.election, now)
         old = standing.get(enrolment.node_id)
-        if old is None:
+        if old is None or old.ends_at <= now:
             return "gone"
+        old.others = _living(old.others, now)
+        old.others.pop(enrolment.token, None)
         if old.token != enrolment.token:
             return "taken"
-        del standing[enrolment.node_id]
+        old.candidate = replace(old.candidate, contending=False)
+        if old.others:
+            old.token = max(old.others, key=lambda token: old.others[token])
+            old.ends_at = old.others.pop(old.token)
+            return "taken"
+        old.ends_at = now
+        self._standing(enrolment.election, now)  # forgets it, unless its failures still count
         if not standing:
             del self._records[enrolment.election]
         return "withdrawn"
 
     async def record(self, election: str, node_id: str, deed: Deed, budget: Budget) -> bool:
-        record = self._standing(election, clock.now()).get(node_id)
-        if record is None:
+        now = clock.now()
+        record = self._standing(election, now).get(node_id)
+        if record is None or record.ends_at <= now:
             return False
-        old, at = record.candidate, _wall()
-        if deed == "started":
-            record.candidate = replace(old, last_started_at=at)
-        elif deed == "succeeded":
-            record.candidate = replace(old, last_succeeded_at=at, successes=old.successes + 1)
-        else:
-            record.candidate = replace(old, last_failed_at=at, failures=old.failures + 1)
+        record.candidate = _after(record, deed, _wall())
         return True
 
     async def snapshot(self, election: str, budget: Budget) -> Snapshot:
         leaders = (await self._store.state(election, 1, budget)).leaders
-        standing = self._standing(election, clock.now())
+        now = clock.now()
+        standing = self._standing(election, now).values()
         return Snapshot(
             election=election,
-            candidates=tuple(record.candidate for record in standing.values()),
+            candidates=tuple(each.candidate for each in standing if each.ends_at > now),
             now=_wall(),
             leader=leaders[0] if leaders else None,
             seed=self._last_fence(election),
         )
 
     def _standing(self, election: str, now: float) -> dict[str, _Record]:
-        """The records that live; what does not is forgotten."""
-        records = self._records.get(election, {})
-        for node_id in [each for each, record in records.items() if record.ends_at <= now]:
-            del records[node_id]
+        """The records that live, or whose early failures still count; others are forgotten."""
+        records, wall = self._records.get(election, {}), _wall()
+        for node_id, record in tuple(records.items()):
+            if record.ends_at <= now and not record.faltering(wall):
+                del records[node_id]
         return records
+
+
+def _newcomer(node_id: str, before: _Record | None) -> Candidate:
+    """A candidate that begins; of what was there before, early failures are remembered."""
+    new = Candidate(node_id=node_id, registered_at=_wall())
+    if before is None:
+        return new
+    return replace(
+        new,
+        early_failures=before.candidate.early_failures,
+        last_early_failure_at=before.candidate.last_early_failure_at,
+    )
+
+
+def _after(record: _Record, deed: Deed, at: datetime) -> Candidate:
+    """The candidate of `record`, after a deed."""
+    old = record.candidate
+    if deed == "started":
+        return replace(old, last_started_at=at)
+    if deed == "succeeded":
+        return replace(old, last_succeeded_at=at, successes=old.successes + 1)
+    if deed == "failed":
+        return replace(old, last_failed_at=at, failures=old.failures + 1)
+    if deed == "steadied":
+        return replace(old, early_failures=0, last_early_failure_at=None)
+    before = old.early_failures if record.faltering(at) else 0
+    return replace(old, early_failures=before + 1, last_early_failure_at=at)
+
+
+def _living(stands: dict[str, float], now: float) -> dict[str, float]:
+    return {token: ends_at for token, ends_at in stands.items() if ends_at > now}
 
 
 def _wall() -> datetime:

@@ -34,6 +34,8 @@ class Enrolment:
     metadata: Metadata = field(default_factory=Metadata)
     strategy: str = ""
     """The fingerprint of the strategy that it goes by."""
+    contending: bool = False
+    """Whether the node waits to lead, or leads."""
     token: str = field(default_factory=lambda: os.urandom(16).hex(), repr=False)
     """The same for all requests of one stand; another one when the node stands again."""
 
@@ -51,13 +53,16 @@ class Enrolled(NamedTuple):
     registered_at: datetime
     fresh: bool
     """True when it did not stand before: it is new, or came too late and has to begin anew."""
+    shared: bool = False
+    """True when another process has enrolled under the same node id since this one did."""
 
 
 Withdrawn: TypeAlias = Literal["withdrawn", "taken", "gone"]
-"""What became of a withdrawal. ``taken``: a later process of the node stands now, and stays."""
+"""What became of a withdrawal. ``taken``: another process of the node stands, and stays."""
 
-Deed: TypeAlias = Literal["started", "succeeded", "failed"]
-"""What a candidate did."""
+Deed: TypeAlias = Literal["started", "succeeded", "failed", "faltered", "steadied"]
+"""What a candidate did. ``faltered``: it failed soon after its start, once more in a row;
+``steadied``: it did not, so that the row is over."""
 
 
 class Registry(Protocol):
@@ -71,7 +76,11 @@ class Registry(Protocol):
         ...
 
     async def withdraw(self, enrolment: Enrolment, budget: Budget) -> Withdrawn:
-        """Stand no longer, also when an earlier request of this stand has yet to arrive."""
+        """Stand no longer, also when an earlier request of this stand has yet to arrive.
+
+        Another process that stands under the same node id goes on standing. Early failures are
+        remembered for as long as they count.
+        """
         ...
 
     async def record(self, election: str, node_id: str, deed: Deed, budget: Budget) -> bool:
@@ -82,7 +91,10 @@ class Registry(Protocol):
         ...
 
     async def snapshot(self, election: str, budget: Budget) -> Snapshot:
-        """Who stands, who leads, the store's time and the seed of the round, all at one moment."""
+        """Who stands, who leads, the store's time and the seed of the round, all at one moment.
+
+        A seat that somebody has made to last for ever gets an end again.
+        """
         ...
 
 

@@ -30,6 +30,11 @@ class Candidate:
     metadata: Mapping[str, MetaValue] = field(default_factory=Metadata)
     strategy: str = ""
     """The fingerprint of the strategy that it goes by; empty when it did not tell."""
+    contending: bool = False
+    """Whether it waits to lead, or leads, as its last heartbeat told; else it only stands."""
+    early_failures: int = 0
+    """How often in a row its work failed soon after its start."""
+    last_early_failure_at: datetime | None = None
 
     def __post_init__(self) -> None:
         if not self.node_id:

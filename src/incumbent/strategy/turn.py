@@ -1,14 +1,17 @@
 """Whose turn it is: what one candidate may do after a look at the election.
 
-Pure. The winner tries at once; who has rank r does when the seat has been free for r graces, so
-that a winner which does not come costs one grace. Who leads is decided by the lease all the same.
+Pure. The winner tries at once, the others when the seat has been free for some graces: one for each
+better candidate that contends, and one for all of those together that only stand, as they may try
+at any time but mostly never do. So a winner that does not come costs one grace, and many that never
+try do not cost more. Who leads is decided by the lease all the same.
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from incumbent.results import LeaderInfo
-from incumbent.strategy.candidates import Snapshot
+from incumbent.strategy.candidates import Candidate, Snapshot
 from incumbent.strategy.result import ElectionResult
 
 
@@ -20,6 +23,8 @@ class Taken(NamedTuple):
     """Somebody has the seat, maybe the node itself."""
 
     leader: LeaderInfo
+    behind: int
+    """How many better candidates contend, the leader not counted: they go first when it goes."""
 
 
 class Wait(NamedTuple):
@@ -42,10 +47,19 @@ def turn(
     """What `node_id` may do, when the seat has been seen free for `free_for` seconds."""
     if snapshot.candidate(node_id) is None:
         return Outside()
-    if snapshot.leader is not None:
-        return Taken(snapshot.leader)
-    rank = result.rank_of(node_id)
-    if rank is None:
+    better = result.ranking[: result.rank_of(node_id)]
+    leader = snapshot.leader
+    if leader is not None:
+        contending = [each for each in better if each.contending]
+        behind = sum(each.node_id != leader.leader_id for each in contending)
+        return Taken(leader, behind)
+    if result.rank_of(node_id) is None:
         return Wait(math.inf)
-    left = rank * grace - free_for
+    left = graces(better) * grace - free_for
     return Wait(left) if left > 0 else Try()
+
+
+def graces(better: Sequence[Candidate]) -> int:
+    """How many graces a free seat is left to these, who are better."""
+    contending = sum(each.contending for each in better)
+    return contending + (contending < len(better))

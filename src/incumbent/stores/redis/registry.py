@@ -35,11 +35,16 @@ class RedisRegistry:
             ms(enrolment.ttl),
             enrolment.strategy.encode(),
             enrolment.metadata.encoded,
+            b"1" if enrolment.contending else b"0",
         )
         reply = await self._caller.run(scripts.ENROL, keys.change, args, budget)
         if reply[0] == b"gone":
             return "gone"
-        return Enrolled(instant(int(reply[1]) / 1000), fresh=reply[0] == b"enrolled")
+        return Enrolled(
+            instant(int(reply[1]) / 1000),
+            fresh=reply[0] == b"enrolled",
+            shared=reply[0] == b"shared",
+        )
 
     async def withdraw(self, enrolment: Enrolment, budget: Budget) -> Withdrawn:
         keys = registry_keys_of(self._prefix, enrolment.election)
@@ -59,4 +64,4 @@ class RedisRegistry:
     async def snapshot(self, election: str, budget: Budget) -> Snapshot:
         keys = registry_keys_of(self._prefix, election)
         reply = await self._caller.run(scripts.SNAPSHOT, keys.snapshot, (), budget)
-        return snapshot_of(election, reply)
+        return await snapshot_of(election, reply)

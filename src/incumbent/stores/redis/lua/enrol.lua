@@ -1,7 +1,9 @@
 -- Let a node stand for `ttl_ms` from now. What it has done and since when it is there is kept as long as it lives.
 -- KEYS: candidates gone
--- ARGV: node token ttl_ms strategy metadata
--- Returns: {'enrolled', registered}, {'kept', registered} or {'gone'}
+-- ARGV: node token ttl_ms strategy metadata contending
+-- Returns: {'enrolled', registered}, {'kept', registered}, {'shared', registered} or {'gone'}
+-- `contending` (1 or 0): it waits to lead, or leads. 'shared': another stand has enrolled under the same node id since this
+-- one did, and lives.
 
 local candidates_key, gone_key = KEYS[1], KEYS[2]
 local node, token, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -20,23 +22,43 @@ lasts = math.max(lasts, ttl)
 redis.call('PEXPIRE', candidates_key, lasts)
 
 local now = now_us()
-local old = living(redis.call('HGET', candidates_key, node), now)
-local registered, done = string.format('%.0f', now), '0,0,0,0,0'
-if old then
-  registered, done = old[2], table.concat(old, ',', 3, 7)
+local old = parts_of(redis.call('HGET', candidates_key, node))
+local new = {
+  expires = string.format('%.0f', now + 1000 * ttl), registered = string.format('%.0f', now), started = '0',
+  succeeded = '0', failed = '0', successes = '0', failures = '0', token = token,
+  body = '"' .. ARGV[4] .. '",' .. ARGV[5], contending = ARGV[6], early = '0', early_at = '0', others = '',
+}
+if old and faltering(old, now) then
+  new.early, new.early_at = old.early, old.early_at
+end
+local answer = 'enrolled'
+if old and tonumber(old.expires) > now then
+  answer = 'kept'
+  for _, name in ipairs({'registered', 'started', 'succeeded', 'failed', 'successes', 'failures'}) do
+    new[name] = old[name]
+  end
+  local found
+  new.others, found = others_of(old, token, now)
+  if old.token ~= token then
+    new.others = new.others .. old.token .. '=' .. old.expires .. ';'
+    if found then
+      answer = 'shared'
+    end
+  end
 else
   -- Only newcomers let the hash grow, so they sweep it.
   local all = redis.call('HGETALL', candidates_key)
   for i = 2, #all, 2 do
     local expires = string.match(all[i], EXPIRES)
     if expires and tonumber(expires) <= now then
-      redis.call('HDEL', candidates_key, all[i - 1])
+      local over = parts_of(all[i])
+      if not (over and faltering(over, now)) then
+        redis.call('HDEL', candidates_key, all[i - 1])
+      end
     end
   end
 end
 
-local expires = string.format('%.0f', now + 1000 * ttl)
-local head = table.concat({expires, registered, done}, ',')
-redis.call('HSET', candidates_key, node, '[' .. head .. ',"' .. token .. '","' .. ARGV[4] .. '",' .. ARGV[5] .. ']')
+redis.call('HSET', candidates_key, node, record_of(new))
 redis.call('PEXPIRE', candidates_key, lasts)
-return {old and 'kept' or 'enrolled', registered}
+return {answer, new.registered}

@@ -1,4 +1,5 @@
--- Note that a candidate started some work, or that its work succeeded or failed: once per token, if it still stands.
+-- Note that a candidate started some work, or that its work succeeded or failed: once per token, if it still stands. Of a
+-- term that failed soon after its start 'faltered' is noted beside that, and 'steadied' of one that did not.
 -- KEYS: candidates gone
 -- ARGV: node token deed
 -- Returns: {'counted'} or {'gone'}
@@ -17,14 +18,17 @@ end
 
 local at = string.format('%.0f', now)
 if deed == 'started' then
-  old[3] = at
+  old.started = at
 elseif deed == 'succeeded' then
-  old[4], old[6] = at, string.format('%.0f', old[6] + 1)
+  old.succeeded, old.successes = at, string.format('%.0f', old.successes + 1)
 elseif deed == 'failed' then
-  old[5], old[7] = at, string.format('%.0f', old[7] + 1)
+  old.failed, old.failures = at, string.format('%.0f', old.failures + 1)
+elseif deed == 'faltered' then
+  old.early, old.early_at = string.format('%.0f', (faltering(old, now) and old.early or 0) + 1), at
+elseif deed == 'steadied' then
+  old.early, old.early_at = '0', '0'
 end
 redis.call('PEXPIRE', gone_key, GONE_TTL)
-local head = table.concat(old, ',', 1, 7)
-redis.call('HSET', candidates_key, node, '[' .. head .. ',"' .. old[8] .. '",' .. old[9] .. ']')
+redis.call('HSET', candidates_key, node, record_of(old))
 bury(gone_key, token)
 return {'counted'}

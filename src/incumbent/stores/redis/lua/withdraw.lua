@@ -1,4 +1,5 @@
--- Let a node stand no longer, if it was enrolled by this token last, and stop what this token may yet ask for.
+-- Let a node stand no longer, if it was enrolled by this token last, and stop what this token may yet ask for. Another
+-- stand of the same node id goes on. Who leaves with early failures is remembered for as long as they count.
 -- KEYS: candidates gone
 -- ARGV: node token
 -- Returns: {'withdrawn'}, {'taken'} or {'gone'}
@@ -7,12 +8,24 @@ local candidates_key, gone_key = KEYS[1], KEYS[2]
 local node, token = ARGV[1], ARGV[2]
 
 redis.call('PEXPIRE', gone_key, GONE_TTL)
-local old, answer = living(redis.call('HGET', candidates_key, node), now_us()), 'gone'
-if old and old[8] == token then
-  redis.call('HDEL', candidates_key, node)
-  answer = 'withdrawn'
-elseif old then
-  answer = 'taken' -- the same node, enrolled by a later process of it
+local now = now_us()
+local old, answer = living(redis.call('HGET', candidates_key, node), now), 'gone'
+if old then
+  local others, found, next, expires = others_of(old, token, now)
+  local mine = old.token == token
+  answer = mine and not next and 'withdrawn' or 'taken'
+  old.others = others
+  if mine and next then
+    old.token, old.expires, old.contending = next, expires, '0'
+    old.others = others_of(old, next, now)
+  elseif mine then
+    old.expires, old.contending = string.format('%.0f', now), '0'
+  end
+  if answer == 'withdrawn' and not faltering(old, now) then
+    redis.call('HDEL', candidates_key, node)
+  elseif mine or found then
+    redis.call('HSET', candidates_key, node, record_of(old))
+  end
 end
 bury(gone_key, token)
 return {answer}

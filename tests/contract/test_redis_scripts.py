@@ -29,7 +29,7 @@ OF_CANDIDATES = {"enrol", "result", "snapshot", "withdraw"}
 
 NO_TIMES = {
     *("token", "leader", "fence", "doubtful", "place", "process", "probe", "restore", "seat"),
-    *("node", "strategy", "metadata", "deed", "database"),
+    *("node", "strategy", "metadata", "contending", "deed", "database"),
 }
 WITH_LINE = {"acquire", "leave", "release", "state", "touch"}
 WITH_PUBLISH = {"acquire", "force", "leave", "release", "state", "touch"}

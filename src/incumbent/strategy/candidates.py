@@ -41,9 +41,10 @@ class Candidate:
             raise ValueError("node_id must not be empty")
         if self.registered_at.tzinfo is None:
             raise ValueError(f"registered_at must have a time zone: {self.registered_at!r}")
-        if self.successes < 0 or self.failures < 0:
+        if min(self.successes, self.failures, self.early_failures) < 0:
             raise ValueError(
-                f"counts must not be negative: {self.successes} successes, {self.failures} failures"
+                f"counts must not be negative: {self.successes} successes,"
+                f" {self.failures} failures, {self.early_failures} early failures"
             )
         if not isinstance(self.metadata, Metadata):
             object.__setattr__(self, "metadata", Metadata(self.metadata))

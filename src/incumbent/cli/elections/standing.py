@@ -75,6 +75,9 @@ def _value(candidate: Candidate, result: ElectionResult, *, ranked: bool) -> dic
         "last_failed_at": candidate.last_failed_at,
         "successes": candidate.successes,
         "failures": candidate.failures,
+        "contending": candidate.contending,
+        "early_failures": candidate.early_failures,
+        "last_early_failure_at": candidate.last_early_failure_at,
         "metadata": dict(candidate.metadata),
     }
     if ranked:
@@ -89,9 +92,11 @@ def _lines(value: dict[str, Any]) -> Iterator[str]:
     told = ", ".join(f"{key}={each}" for key, each in value["metadata"].items())
     score = "" if value.get("score") is None else f"score {value['score']:g}, "
     place = "" if "rank" not in value else f"{value['rank'] + 1}. "
+    early = f", {value['early_failures']} early in a row" if value["early_failures"] else ""
+    stands = "" if value["contending"] else ", only stands"
     yield printable(
         f"{place}{value['node_id']}: {score}since {clock_time(value['registered_at'])},"
-        f" {value['successes']} successes, {value['failures']} failures"
+        f" {value['successes']} successes, {value['failures']} failures{early}{stands}"
     )
     if told:
         yield printable(f"   {told}")

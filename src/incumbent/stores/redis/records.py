@@ -27,8 +27,9 @@ TAIL: Final = "s"
 SLICE: Final = 200
 """How many records are read before the event loop may go on: some 5 ms."""
 
-REMEMBERED: Final = 4096
-"""How many records are not read again when they come again as they were."""
+REMEMBERED: Final = 16_384
+"""How many records are not read again when they come again as they were: of fleets with more, each
+look reads all anew. Some 1 KiB each."""
 
 ORDERS_REMEMBERED: Final = 64
 """Of how many elections the order of the candidates is."""

@@ -15,21 +15,24 @@ that also counts suspend (`incumbent.clock`). The rules:
    comes early by chance, so that leases which began together are soon spread over the grid.
 4. A failed attempt, whatever the error, is tried again after a jittered back-off as long as the
    lease lasts.
-5. What is not confirmed `stop_grace` before the deadline is lost there; a refused lease is lost at
-   once.
-6. A holder that was asked to stop (`STOPPING`) may use the lease up to its deadline, and has it
-   renewed for one lease time at most. If the request is withdrawn (a timeout within the action
-   that the action itself handles looks like one), it goes on as before.
+5. Where nothing was confirmed until `stop_grace` before the deadline, the holder is asked to stop
+   (`STOPPING`): told as a loss, though the lease is valid for its cleanup. At the deadline it is
+   lost. A refused lease is lost at once.
+6. A holder that was asked to stop may use the lease up to its deadline, and has it renewed for one
+   lease time at most; a renewal that comes through gives its cleanup more time, and takes back
+   nothing that was told. If somebody else asked and withdraws it (a timeout within the action that
+   the action itself handles looks like that), it goes on as before. No extension by hand reaches
+   beyond `max_hold_time`, or beyond that one lease time, by more than a renewal does.
 7. A lost or closed lease never comes back: late answers are ignored. Illegal input raises and
    changes nothing.
 
 ::
 
-                            STOP
-      granted ──▶ HELD ────────────────▶ STOPPING      CONFIRMED and FAILED
-                  │  │ ◀──────────────── │      │      change no phase
-                  │  │      RESUME       │      │
-                  │  └───────┬───────────┘      │
+                            STOP                       STOP: asked to, max_hold_time is over,
+      granted ──▶ HELD ────────────────▶ STOPPING      or the deadline is `stop_grace` away
+                  │  │ ◀──────────────── │      │
+                  │  │      RESUME       │      │      CONFIRMED and FAILED
+                  │  └───────┬───────────┘      │      change no phase
                   │          │ REFUSED, RAN_OUT │
                   │          ▼                  │
                   │        LOST                 │      late answers are ignored
@@ -228,6 +231,13 @@ class LeaseMachine:
         if now < last_call < self._renew_at:
             self._renew_at = last_call
 
+    def allowed(self, duration: float, now: float) -> float:
+        """How much of an extension by hand may be asked for at `now`; 0 for nothing any more."""
+        if now >= self._renew_until:
+            return 0.0
+        left = min(self._max_hold_at, self._renew_until) - now
+        return min(duration, max(self._options.lease_time, left))
+
     def stop(self, now: float) -> None:
         """The action was asked to stop: from here on the lease serves its cleanup."""
         if self.phase is Phase.HELD:
@@ -253,9 +263,13 @@ class LeaseMachine:
     def _decide(self, now: float) -> Decision:
         if self.phase not in _ALIVE:
             return Wait(math.inf)
-        if now >= self._stop_at:
+        if now >= self.deadline:
             self._step(Input.RAN_OUT)
             return Lose(self._why_it_ran_out(now))
+        if now >= self._stop_at:
+            why = self._why_it_ran_out(now)
+            self.stop(now)
+            return Stop(why)
         if now >= self._max_hold_at and self.phase is Phase.HELD:
             self.stop(now)
             return Stop("max_hold_time")

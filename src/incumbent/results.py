@@ -17,9 +17,10 @@ LossReason: TypeAlias = Literal[
 """Why a lease ended before its action did.
 
 ``taken``: the server holds another's token. ``expired``: the key is gone, or time was up without
-extension. ``unreachable``: no renewal was confirmed in time. ``stalled``: the event loop or the
-process slept past it. ``max_hold_time``: the term had lasted as long as it may. ``stepped_down``:
-it was asked to hand over.
+extension. ``unreachable``: no renewal was confirmed in time; told `stop_grace` before the lease
+ends, which is held until then. ``stalled``: the event loop or the process slept past it.
+``max_hold_time``: the term had lasted as long as it may. ``stepped_down``: it was asked to hand
+over.
 """
 
 SkipReason: TypeAlias = Literal["held", "already_ran", "not_a_candidate", "not_best"]

@@ -184,6 +184,25 @@ def test_the_action_s_error_wins_over_a_loss(elector: LeaderElector, valkey: Ser
     assert "taken" in raised.value.__notes__[0]
 
 
+def test_p3_after_an_unreachable_loss_a_lease_is_valid_to_its_deadline(own_server: Server) -> None:
+    """A thread cannot be cancelled: it is told, and has the rest of the lease to clean up."""
+    options = quick(lease_time=4, stop_grace=1.3, request_timeout=0.6)
+    with LeaderElector(own_server.url, options) as elector:
+
+        def work() -> tuple[bool, str | None]:
+            lease = here()
+            own_server.pause()
+            assert lease.lost.wait(30)
+            was_held, reason = lease.held, lease.loss_reason
+            lease.ensure_held()
+            wait_until_blocking(lambda: not held(lease))
+            return was_held, reason
+
+        told = elector.attempt("one", work)
+        own_server.resume()
+    assert told == LeadershipLost("unreachable", value=(True, "unreachable"))
+
+
 def test_leaving_a_block_whose_lease_was_lost_raises(
     elector: LeaderElector, valkey: Server
 ) -> None:

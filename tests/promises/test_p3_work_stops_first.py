@@ -24,6 +24,7 @@ from promises.scene import (
     cancel,
     forever,
     here,
+    is_held,
     quick,
     seat_key,
     steal,
@@ -85,6 +86,91 @@ async def test_p3_an_unconfirmed_lease_ends_its_action_before_it_could_end(
     assert work.cleaned == 1
     assert len(rest) == 2
     assert rest[0] >= rest[1] > 0, "the seat was free before the clean-up was over"
+
+
+async def test_p3_the_clean_up_after_an_unreachable_loss_is_under_the_lease(
+    valkey: Server, make_client: MakeClient, make_proxy: MakeProxy
+) -> None:
+    """The loss is told, and the lease may be relied on up to its deadline, as after a step-down."""
+    proxy = await make_proxy(valkey)
+    told: list[tuple[str | None, bool, bool]] = []
+    ended: list[bool] = []
+
+    async def clean_up() -> None:
+        lease = here()
+        lease.ensure_held(0.05)
+        assert 0 < lease.remaining < 1.5
+        told.append((lease.loss_reason, lease.lost.is_set(), lease.held))
+        await wait_until(lambda: not is_held(lease))
+        assert lease.remaining == 0
+        with pytest.raises(LeadershipLostError, match="unreachable"):
+            lease.ensure_held()
+        ended.append(ttl_of(valkey, "one") > 0)
+
+    work = Work(cleanup=clean_up)
+    options = quick(lease_time=4, stop_grace=1.3, request_timeout=0.6)
+    async with LeaderElector(make_client(proxy), options) as elector:
+        leading = asyncio.create_task(elector.attempt("one", work))
+        await work.began.wait()
+        proxy.cut(refuse=True)
+        assert await leading == LeadershipLost("unreachable")
+    assert told == [("unreachable", True, True)]
+    assert ended == [True], "the holder knows first"
+
+
+async def test_p3_a_renewal_in_that_clean_up_keeps_the_lease_for_it(
+    valkey: Server, make_client: MakeClient, make_proxy: MakeProxy, journal: Journal
+) -> None:
+    """The loss stays told, and the seat is nobody else's before the cleanup is over."""
+    proxy = await make_proxy(valkey)
+    held: list[bool] = []
+
+    async def clean_up() -> None:
+        lease, mine = here(), token_of(valkey, "one")
+        await proxy.restore()
+        await journal.has_another(TermRenewed)
+        await journal.has_another(TermRenewed)
+        held.append(lease.held and token_of(valkey, "one") == mine)
+        assert lease.loss_reason == "unreachable"
+        assert await lease.extend(3600)
+        assert lease.remaining <= 4, "no more than for any cleanup"
+
+    work = Work(cleanup=clean_up)
+    options = quick(lease_time=4, stop_grace=1.3, request_timeout=0.6)
+    async with LeaderElector(make_client(proxy), options, hooks=[journal]) as elector:
+        leading = asyncio.create_task(elector.attempt("one", work))
+        await work.began.wait()
+        proxy.cut(refuse=True)
+        assert await leading == LeadershipLost("unreachable")
+    assert held == [True]
+    assert len(journal.of(TermLost)) == 1
+    assert [each.ending for each in journal.of(TermEnded)] == ["released"]
+
+
+async def test_p3_told_only_a_lease_is_valid_to_its_deadline(
+    valkey: Server, make_client: MakeClient, make_proxy: MakeProxy
+) -> None:
+    """With ``on_loss="notify"``: `lost` is set while it is held, and then it is not."""
+    proxy = await make_proxy(valkey)
+    options = quick(lease_time=4, stop_grace=1.3, request_timeout=0.6, on_loss="notify")
+    async with (
+        LeaderElector(make_client(proxy), options) as elector,
+        elector.lead("one") as lease,
+    ):
+        proxy.cut(refuse=True)
+        await lease.lost.wait()
+        assert is_held(lease)
+        await wait_until(lambda: not is_held(lease))
+        assert ttl_of(valkey, "one") > 0
+
+
+async def test_an_extension_does_not_reach_beyond_max_hold_time(elector: LeaderElector) -> None:
+    """By no more than a renewal would, which is what the cleanup has."""
+    async with elector.using(max_hold_time=20).lead("one") as lease:
+        assert await lease.extend(3600)
+        assert 10 < lease.remaining <= 20
+        assert await lease.extend(5)
+        assert 10 < lease.remaining <= 20
 
 
 async def test_p3_an_action_that_ignores_its_cancellation_is_cancelled_again(

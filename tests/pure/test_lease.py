@@ -364,15 +364,15 @@ def test_rule_4_the_time_before_the_end_is_used(jitter: float) -> None:
             made.failed(now, jitter)
         else:
             now = decision.until
-    assert decision == Lose("unreachable")
+    assert decision == Stop("unreachable")
     assert now - last <= options.renewal_budget + 0.001
 
 
-# -- rule 5: what is not confirmed is lost in time -------------------------------------------
+# -- rule 5: what is not confirmed is told in time -------------------------------------------
 
 
-def test_rule_5_the_lease_is_lost_a_grace_before_its_end() -> None:
-    """The action gets `stop_grace` for its cleanup while the server still keeps the seat (P3)."""
+def test_p3_rule_5_the_holder_is_asked_to_stop_a_grace_before_the_end() -> None:
+    """The action gets `stop_grace` for its cleanup, and the lease is valid for it."""
     made = machine()
     stop_at = made.deadline - GRACE
     made.decide(2.0)
@@ -380,9 +380,46 @@ def test_rule_5_the_lease_is_lost_a_grace_before_its_end() -> None:
     made.decide(stop_at - 0.01)
     made.failed(stop_at - 0.005, 0.5)
     assert made.decide(math.nextafter(stop_at, 0)) == Wait(stop_at)
-    assert made.decide(stop_at) == Lose("unreachable")
-    assert made.phase is Phase.LOST
-    assert not made.held(stop_at)
+    assert made.decide(stop_at) == Stop("unreachable")
+    assert made.phase is Phase.STOPPING
+    assert made.held(math.nextafter(made.deadline, 0))
+    made.decide(made.deadline - 0.001)
+    assert made.decide(made.deadline) == Lose("unreachable")
+    assert not made.held(made.deadline)
+
+
+def test_p3_rule_5_a_renewal_in_the_cleanup_gives_it_more_time() -> None:
+    """For one lease time of renewals at most, as after any request to stop."""
+    made = machine()
+    stop_at = made.deadline - GRACE
+    made.decide(2.0)
+    made.failed(2.0, 1.0)
+    made.decide(stop_at - 0.01)
+    made.failed(stop_at - 0.005, 1.0)
+    assert made.decide(stop_at) == Stop("unreachable")
+    now, renewed = stop_at, list[float]()
+    while not isinstance(decision := made.decide(now), Lose):
+        if isinstance(decision, Renew):
+            made.confirmed(now, LEASE, LEASE)
+            renewed.append(now)
+        else:
+            assert isinstance(decision, Wait), "told once"
+            now = decision.until
+        assert made.held(now) or now == made.deadline
+    assert len(renewed) >= 3
+    assert renewed[-1] < stop_at + LEASE
+    assert now == pytest.approx(renewed[-1] + DEADLINE)
+
+
+def test_rule_5_without_a_grace_the_end_is_the_end() -> None:
+    """There is nothing to clean up in."""
+    made = LeaseMachine(
+        LeaderOptions(lease_time=LEASE, stop_grace=0), sent_at=0.0, ttl=LEASE, early=0.0
+    )
+    made.decide(2.0)
+    made.failed(5.9, 1.0)
+    made.decide(5.92)
+    assert made.decide(made.deadline) == Lose("unreachable")
 
 
 def test_rule_5_a_refused_lease_is_lost_at_once() -> None:
@@ -426,7 +463,7 @@ def test_rule_5_a_little_late_is_not_stalled() -> None:
     made.decide(2.0)
     made.failed(4.8, 1.0)
     assert isinstance(made.decide(4.8), Wait)
-    assert made.decide(4.95) == Lose("unreachable")
+    assert made.decide(4.95) == Stop("unreachable")
 
 
 # -- rule 6: stopping ------------------------------------------------------------------------
@@ -492,7 +529,30 @@ def test_rule_6_a_resumed_lease_has_its_grace_again() -> None:
     made.failed(2.1, 1.0)
     made.decide(DEADLINE - GRACE / 2)
     made.resume()
-    assert isinstance(made.decide(DEADLINE - GRACE / 2), Lose)
+    assert made.decide(DEADLINE - GRACE / 2) == Stop("unreachable")
+
+
+def test_rule_6_an_extension_by_hand_ends_with_the_maximum_hold() -> None:
+    """It reaches as far as a renewal would, or to `max_hold_time`, whichever is later."""
+    made = machine(max_hold_time=20.0)
+    assert made.allowed(3.0, 1.0) == 3.0
+    assert made.allowed(100.0, 1.0) == 19.0
+    assert made.allowed(100.0, 18.0) == LEASE
+    assert machine().allowed(100.0, 1.0) == 100.0
+
+
+def test_rule_6_an_extension_by_hand_gives_a_cleanup_no_more_than_renewals_do() -> None:
+    """For one lease time, and then nothing any more."""
+    made = machine()
+    made.stop(1.0)
+    assert made.allowed(100.0, 1.0) == made.allowed(100.0, 6.9) == LEASE
+    assert made.allowed(100.0, 1.0 + LEASE) == 0.0
+    made = machine(max_hold_time=3.0)
+    made.decide(2.0)
+    made.confirmed(2.0, LEASE, LEASE)
+    assert made.decide(3.0) == Stop("max_hold_time")
+    assert made.allowed(100.0, 3.5) == LEASE
+    assert made.allowed(100.0, 3.0 + LEASE) == 0.0
 
 
 def test_rule_6_the_maximum_hold_stops_the_action_once() -> None:

@@ -86,7 +86,8 @@ class Lease:
     async def extend(self, duration: Duration) -> bool:
         """Keep the lease for at least `duration` from now; never shortens it.
 
-        Renewals go on as ever: every third of `lease_time`.
+        Renewals go on as ever: every third of `lease_time`. An extension reaches no further than
+        `max_hold_time` and, once the holder is asked to stop, than renewals do; `remaining` tells.
 
         Returns:
             False when it is no longer ours (the action is then stopped as `on_loss` says).

@@ -38,6 +38,7 @@ class Term:
         "__weakref__",
         "_alarms",
         "_attempts",
+        "_cleanup_until",
         "_closed",
         "_ending",
         "_guard",
@@ -78,6 +79,7 @@ class Term:
         self._lost: asyncio.Event | None = None
         self._may_be_ours = True
         self._closed = False
+        self._cleanup_until = math.inf  # known when the action is asked to stop
         self._over: asyncio.Future[None] | None = None  # made when somebody else waits for the end
         self._ending: events.Ending = "lost"
         office.open(self)
@@ -144,6 +146,9 @@ class Term:
         """Let the lease live `duration` seconds from now at least. False when it is not ours."""
         if not self.held:
             return False
+        duration = self._machine.allowed(duration, clock.now())
+        if not duration:
+            return True
         budget = Budget.of_two(self._options.request_timeout)
         answer = await self._office.store.extend(self.claim, self.grant.seat, duration, budget)
         self._hear(answer, duration)
@@ -313,11 +318,10 @@ class Term:
         again_at = math.inf
         if self._options.on_loss == "cancel":
             # An action that swallowed its cancellation, or cleans up for too long, is cancelled
-            # once more, when the lease's end has come.
-            if asked_before:
-                self._guard.cancel()
-            else:
-                again_at = max(self._machine.deadline, clock.now() + self._options.stop_grace)
+            # once more, when the lease's end has come; not before it has had its grace.
+            again_at = self._cleanup_until
+            if not asked_before:
+                again_at = max(again_at, self._machine.deadline)
         self._alarms.set(self, again_at)
 
     def _note_loss(self, reason: LossReason) -> None:
@@ -325,6 +329,7 @@ class Term:
         if self.loss_reason is not None:
             return
         self.loss_reason = reason
+        self._cleanup_until = clock.now() + self._options.stop_grace
         if self._lost is not None:
             self._lost.set()
         if self._options.on_loss == "cancel":

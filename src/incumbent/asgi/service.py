@@ -17,6 +17,7 @@ from incumbent import (
     current_lease,
 )
 from incumbent.backoff import pause_after
+from incumbent.mishaps import log
 
 if TYPE_CHECKING:
     from incumbent import StrategicElector  # at run time, only for those who have one
@@ -27,7 +28,6 @@ Phase: TypeAlias = Literal["standing by", "leading", "pausing", "finished", "sto
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
-_log: Final = logging.getLogger("incumbent")
 
 
 class Service:
@@ -79,7 +79,8 @@ class Service:
         task.cancel()
         _, late = await asyncio.wait((task,), timeout=deadline)
         if late:
-            _log.warning(
+            log(
+                logging.WARNING,
                 "serve did not end within the deadline",
                 extra={"election": self.name, "deadline": deadline},
             )
@@ -160,6 +161,9 @@ class Service:
         self.errors += 1
         self._errors_in_a_row += 1
         self.last_error = type(error).__name__
-        _log.error(
-            "serve failed, it will be tried again", exc_info=error, extra={"election": self.name}
+        log(
+            logging.ERROR,
+            "serve failed, it will be tried again",
+            error=error,
+            extra={"election": self.name},
         )

@@ -25,6 +25,7 @@ from incumbent.blocking.job import converse, run
 from incumbent.blocking.lease import Lease
 from incumbent.blocking.root import Root, Twin
 from incumbent.blocking.watch import Watch
+from incumbent.mishaps import note
 from incumbent.options import OptionChanges
 from incumbent.periods import Every
 from incumbent.templates import NameTemplate
@@ -118,7 +119,7 @@ class Elector:
         lost = LeadershipLostError(name, outcome.reason)
         if outcome.error is None:
             raise lost
-        outcome.error.add_note(str(lost))
+        note(outcome.error, str(lost))
         raise outcome.error
 
     def attempt(

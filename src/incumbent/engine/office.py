@@ -5,15 +5,13 @@ Knows no rules of elections.
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Iterable
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from incumbent.engine.alarms import Alarms
 from incumbent.events import Event, Hook, Names
+from incumbent.mishaps import contain
 from incumbent.stores.base import Store
-
-_log: Final = logging.getLogger("incumbent")
 
 
 class Named(Protocol):
@@ -46,7 +44,7 @@ class Office(Generic[TermT]):
         self._alarms: Alarms | None = None
 
     def tell(self, kind: type[Event], who: Named, /, **details: Any) -> None:
-        """Tell every hook that wants to hear such events; nobody is disturbed by what it raises.
+        """Tell every hook that wants to hear such events; nothing that a hook raises comes out.
 
         Made only if somebody listens: to make two events takes as much time as to send a request.
         """
@@ -56,8 +54,8 @@ class Office(Generic[TermT]):
                 if wants is None or wants(kind):
                     event = event or kind(**who.names, **details)
                     hook(event)
-            except (Exception, asyncio.CancelledError):  # noqa: BLE001 - a hook may fail in any way
-                _log.exception("a hook failed on %s", kind.__name__)
+            except BaseException as error:  # noqa: BLE001 - a hook may fail in any way
+                contain(error, "a hook failed on %s", kind.__name__)
 
     @property
     def alarms(self) -> Alarms:

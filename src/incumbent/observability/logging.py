@@ -15,6 +15,8 @@ _LEVELS: Final = {
     "TermRenewed": (logging.DEBUG, "lease renewed"),
     "RenewalDelayed": (logging.WARNING, "renewal delayed"),
     "TermLost": (logging.WARNING, "leadership lost"),
+    "CancellationIgnored": (logging.WARNING, "cancellation ignored"),
+    "NobodyToStop": (logging.WARNING, "nobody to stop"),
     "ReleaseFailed": (logging.WARNING, "release failed"),
     "TermEnded": (logging.INFO, "term ended"),
     "ActionRaised": (logging.ERROR, "action raised"),
@@ -59,7 +61,7 @@ class LoggingHook:
             return
         values = {field.name: getattr(event, field.name) for field in fields(event)}
         error = values.get("error")
-        what = "" if error is None else f": {type(error).__name__}: {error}"
+        what = "" if error is None else f": {_in_words(error)}"
         details = ", ".join(
             f"{name}={value!r}" for name, value in values.items() if name != "error"
         )
@@ -73,3 +75,11 @@ class LoggingHook:
             exc_info=error if level >= logging.ERROR else None,
             extra={f"incumbent_{name}": value for name, value in values.items()},
         )
+
+
+def _in_words(error: BaseException) -> str:
+    kind = type(error).__name__
+    try:
+        return f"{kind}: {error}"
+    except Exception as failure:  # noqa: BLE001 - the text of an error is made by the user's code
+        return f"{kind} (its text cannot be shown: {type(failure).__name__})"

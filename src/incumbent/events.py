@@ -2,7 +2,8 @@
 
 Pure. A hook is anything that can be called with one event; a function fits. Hooks are called from
 the event loop, must not block, and cannot disturb an election: what they raise is logged and
-forgotten. No event carries a token.
+forgotten. `KeyboardInterrupt` and `SystemExit` in the main thread come out of the event loop when
+the election's own step is done, and so end the program. No event carries a token.
 """
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -29,6 +30,7 @@ __all__ = [
     "ActionRaised",
     "AttemptDelayed",
     "AttemptSkipped",
+    "CancellationIgnored",
     "CandidateExpired",
     "CandidateSetBack",
     "DurabilityWeakened",
@@ -37,6 +39,7 @@ __all__ = [
     "HeartbeatDelayed",
     "Hook",
     "Names",
+    "NobodyToStop",
     "NodeIdShared",
     "NotStanding",
     "PeriodAhead",
@@ -82,6 +85,25 @@ class TermLost(TermEvent):
     """The lease ended, or was asked to end, before the action did: once per term at most."""
 
     reason: LossReason
+
+
+@event
+class CancellationIgnored(TermEvent):
+    """The action was cancelled, not by this library, and has not ended a `lease_time` later.
+
+    So the lease was renewed no more, and is lost (``expired``). Either the action's clean-up takes
+    that long, or something in it cancels its own task and catches that without
+    `asyncio.Task.uncancel`, as timeouts made for Python before 3.11 do.
+    """
+
+
+@event
+class NobodyToStop(TermEvent):
+    """The task that entered the block has ended, and the term goes on: a loss can stop nobody.
+
+    A fixture that runs in a task of its own is an example. The term is renewed all the same;
+    whoever works under it has to look at `Lease.lost` or `Lease.held`.
+    """
 
 
 @event

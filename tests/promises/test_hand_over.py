@@ -2,7 +2,10 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
@@ -12,15 +15,26 @@ from incumbent import (
     LeaderElector,
     LeadershipLost,
     LeadershipLostError,
+    Lease,
     MemoryStore,
     current_lease,
 )
 from incumbent.events import TermLost
 from kit.crew import Crew
-from kit.fixtures import MakeClient
+from kit.fixtures import MakeClient, MakeProxy
 from kit.servers import Server
 from kit.waiting import wait_until
-from promises.scene import Journal, Work, at_most, here, is_held, nothing, quick, token_of
+from promises.scene import (
+    Journal,
+    Work,
+    at_most,
+    cancel,
+    here,
+    is_held,
+    nothing,
+    quick,
+    token_of,
+)
 
 
 async def test_stepping_down_in_the_action_is_where_it_is_cancelled(
@@ -61,6 +75,127 @@ async def test_another_task_waits_until_the_seat_is_free(
     assert token_of(valkey, "one") is None
     assert await running == LeadershipLost("stepped_down")
     await work.lease.step_down()  # once more changes nothing
+
+
+async def only(child: Coroutine[Any, Any, None]) -> None:
+    """Nothing but the child, in a task group."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(child)
+
+
+async def beside(child: Coroutine[Any, Any, None]) -> None:
+    """The child, and work beside it."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(child)
+        group.create_task(asyncio.sleep(1.0))
+
+
+async def gathered(child: Coroutine[Any, Any, None]) -> None:
+    """The same, by `asyncio.gather`."""
+    await asyncio.gather(child, asyncio.sleep(1.0))
+
+
+async def awaited(child: Coroutine[Any, Any, None]) -> None:
+    """A task that the action waits for."""
+    await asyncio.create_task(child)
+
+
+async def awaited_in_the_end(child: Coroutine[Any, Any, None]) -> None:
+    """A task that the clean-up waits for, though it was not cancelled with the action."""
+    task = asyncio.create_task(child)
+    try:
+        await asyncio.shield(task)
+    finally:
+        await task
+
+
+CHILDREN = [only, beside, gathered, awaited, awaited_in_the_end]
+
+
+@pytest.mark.parametrize("on_loss", ["cancel", "notify"])
+@pytest.mark.parametrize("limit", [None, 0.5])
+@pytest.mark.parametrize("have", CHILDREN)
+async def test_a_child_of_the_action_may_step_down(
+    elector: LeaderElector,
+    on_loss: Literal["cancel", "notify"],
+    limit: float | None,
+    have: Callable[[Coroutine[Any, Any, None]], Awaitable[None]],
+) -> None:
+    """Neither waits for the other: the action's cancellation reaches the child, or it is told."""
+
+    async def step_down(lease: Lease) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                await lease.step_down()
+
+    async def act() -> None:
+        await have(step_down(here()))
+
+    elector = elector.using(on_loss=on_loss)
+    async with asyncio.timeout(30):
+        assert await elector.attempt("one", act) == LeadershipLost("stepped_down")
+
+
+@pytest.mark.parametrize("on_loss", ["cancel", "notify"])
+async def test_p9_who_waits_for_a_step_down_can_be_cancelled(
+    elector: LeaderElector, on_loss: Literal["cancel", "notify"]
+) -> None:
+    """A timeout around it ends the wait, not the clean-up; the seat is kept for that as agreed."""
+    finish = asyncio.Event()
+
+    async def act() -> None:
+        begun.set_result(here())
+        try:
+            await finish.wait()
+        finally:
+            await finish.wait()
+
+    begun: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
+    running = asyncio.create_task(elector.using(on_loss=on_loss).attempt("one", act))
+    lease = await begun
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await lease.step_down()
+    assert not running.done()
+    assert is_held(lease)
+    finish.set()
+    assert await running == LeadershipLost("stepped_down")
+
+
+async def test_p9_a_step_down_is_waited_for_until_the_lease_has_run_out(
+    elector: LeaderElector, valkey: Server
+) -> None:
+    """An action that does not end keeps the seat for so long, and its caller no longer."""
+    work = Work()
+    running = asyncio.create_task(elector.using(on_loss="notify").attempt("one", work))
+    await work.began.wait()
+    async with asyncio.timeout(30):
+        await work.lease.step_down()
+    assert not is_held(work.lease)
+    assert not running.done()
+    work.finish.set()
+    assert await running == LeadershipLost("stepped_down", value="done")
+
+
+async def test_p9_who_waits_for_another_s_release_can_be_cancelled(
+    valkey: Server, make_client: MakeClient, make_proxy: MakeProxy
+) -> None:
+    """Two give the seat back at once: only the first has something to finish."""
+    proxy = await make_proxy(valkey)
+    async with (
+        LeaderElector(make_client(proxy), quick(lease_time=20)) as elector,
+        elector.lead("one") as lease,
+    ):
+        proxy.hold_replies("EVALSHA", "EVAL")
+        first = asyncio.create_task(lease.release())
+        await wait_until(lambda: token_of(valkey, "one") is None)
+        second = asyncio.create_task(lease.release())
+        await asyncio.sleep(0)
+        await cancel(second)
+        assert second.cancelled()
+        assert not first.done()
+        await proxy.restore()
+        await first
 
 
 async def test_a_block_that_stepped_down_says_so(elector: LeaderElector) -> None:

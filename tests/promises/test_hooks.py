@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
-from dataclasses import FrozenInstanceError, fields
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import FrozenInstanceError, dataclass, fields
 
 import pytest
 from redis.exceptions import RedisError
 
 from incumbent import Elected, LeaderElector, LeadershipLost, MemoryStore
+from incumbent.engine import handle
 from incumbent.events import (
     ActionRaised,
     AttemptDelayed,
@@ -306,3 +309,172 @@ async def test_a_hook_that_says_what_it_wants_is_told_no_more(
         await elector.run_if_leader("one", nothing)
     assert choosy.story() == ["TermEnded"]
     assert journal.story() == ["TermStarted", "TermEnded"]
+
+
+# -- nobody may disturb an election ----------------------------------------------------------
+
+
+class Away(logging.Filter):
+    """A filter that needs what is not there; it is asked by the handler."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Raise."""
+        raise LookupError("no request in this context")
+
+
+@pytest.fixture
+def broken_log() -> Iterator[None]:
+    """A program whose logging raises on every record."""
+    logger = logging.getLogger("incumbent")
+    handler = logging.StreamHandler()
+    handler.addFilter(Away())
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    yield
+    logger.removeHandler(handler)
+    logger.setLevel(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("broken_log")
+async def test_p4_p6_a_log_handler_that_raises_keeps_no_seat(
+    valkey: Server, make_client: MakeClient
+) -> None:
+    """Value and error come out as they are, a loss is told, and each term is given back."""
+
+    async def fail() -> None:
+        raise ValueError("the action's own error")
+
+    async with LeaderElector(make_client(valkey), quick()) as elector:
+        assert await elector.run_if_leader("one", nothing) == "done"
+        with pytest.raises(ValueError, match="own error"):
+            await elector.run_if_leader("one", fail)
+        async with elector.lead("one") as lease:
+            assert await elector.run_if_leader("one", nothing) is None
+            await lease.extend(2)
+        work = Work()
+        leading = asyncio.create_task(elector.attempt("one", work))
+        await work.began.wait()
+        steal(valkey, "one")
+        assert await leading == LeadershipLost("taken")
+        valkey.cli("DEL", seat_key("one"))
+        assert elector.leases == ()
+        assert await elector.run_if_leader("one", nothing) == "done"
+    assert token_of(valkey, "one") is None
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("on", [TermStarted, TermEnded, ActionRaised])
+def test_p4_a_hook_that_ends_the_program_keeps_no_seat(
+    kind: type[BaseException], on: type[Event], valkey: Server, make_client: MakeClient
+) -> None:
+    """The step of the election is completed, then the program ends, and gives back what it has."""
+    told: list[Event] = []
+
+    def hook(event: Event) -> None:
+        told.append(event)
+        if isinstance(event, on):
+            raise kind("enough")
+
+    async def fail() -> None:
+        raise ValueError
+
+    async def program() -> None:
+        client = make_client(valkey)
+        async with LeaderElector(client, quick(lease_time=60), hooks=[hook]) as elector:
+            if on is ActionRaised:
+                with suppress(ValueError):
+                    await elector.run_if_leader("one", fail)
+            elif on is TermEnded:
+                await elector.run_if_leader("one", nothing)
+            await elector.run_if_leader("one", forever)
+
+    with pytest.raises(kind, match="enough"):
+        asyncio.run(program())
+    assert token_of(valkey, "one") is None
+    assert isinstance(told[-1], TermEnded)
+
+
+async def test_p4_nothing_of_the_user_s_runs_between_the_action_and_the_release(
+    valkey: Server, make_client: MakeClient
+) -> None:
+    """Its error is told before the guard is disarmed; then the seat is given back."""
+    seen: list[tuple[str, bool]] = []
+
+    def look(event: Event) -> None:
+        armed = [term._guard._armed for term in elector._office.terms]
+        seen.append((type(event).__name__, any(armed)))
+
+    async def fail() -> None:
+        raise ValueError
+
+    async with LeaderElector(make_client(valkey), quick(), hooks=[look]) as elector:
+        with pytest.raises(ValueError):  # noqa: PT011 - whichever
+            await elector.run_if_leader("one", fail)
+    assert seen == [("TermStarted", True), ("ActionRaised", True), ("TermEnded", False)]
+
+
+async def test_p4_whatever_fails_on_the_way_out_the_seat_is_given_back(
+    elector: LeaderElector, valkey: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the context variable did in a subinterpreter: the error comes out, the seat is free."""
+
+    def fails(*arguments: object) -> None:
+        raise AttributeError("no such thing in this interpreter")
+
+    monkeypatch.setattr(handle, "drop", fails)
+    with pytest.raises(AttributeError, match="no such thing"):
+        await elector.run_if_leader("one", nothing)
+    assert token_of(valkey, "one") is None
+    assert elector.leases == ()
+
+
+@dataclass(frozen=True)
+class FrozenError(Exception):
+    """An error that takes no note."""
+
+    code: int = 7
+
+    def __str__(self) -> str:
+        raise AttributeError("no text")
+
+    __repr__ = __str__
+
+
+async def test_p6_an_error_that_takes_no_note_comes_out_as_it_is(
+    elector: LeaderElector, valkey: Server
+) -> None:
+    """A loss cannot be noted on it; by way of `lead()` neither."""
+    error = FrozenError()
+
+    async def fail() -> None:
+        steal(valkey, "one")
+        try:
+            await forever()
+        finally:
+            raise error
+
+    with pytest.raises(FrozenError) as caught:
+        await elector.run_if_leader("one", fail)
+    assert caught.value is error
+    valkey.cli("DEL", seat_key("one"))
+    with pytest.raises(FrozenError) as caught:
+        async with elector.lead("one"):
+            await fail()
+    assert caught.value is error
+
+
+async def test_an_error_without_a_text_is_logged_with_its_kind(
+    valkey: Server, make_client: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its `__str__` raises: the record is written all the same, with what can be told."""
+
+    async def fail() -> None:
+        raise FrozenError
+
+    async with LeaderElector(make_client(valkey), quick()) as elector:
+        with pytest.raises(FrozenError):
+            await elector.run_if_leader("one", fail)
+    (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
+    text = record.getMessage()
+    assert text.startswith("action raised (election='one'")
+    assert text.endswith("FrozenError (its text cannot be shown: AttributeError)")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import copy_context
 
 import anyio
 import pytest
@@ -236,6 +237,141 @@ async def test_only_a_task_can_be_guarded() -> None:
 
     asyncio.get_running_loop().call_soon(callback)
     assert await said == "an election needs a running asyncio task"
+
+
+# -- what the action swallowed --------------------------------------------------------------
+
+
+async def raised(body: Callable[[], Awaitable[object]]) -> BaseException | None:
+    """What `body` raises; None when it ends by itself."""
+    try:
+        await body()
+    except asyncio.CancelledError as error:
+        return error
+    return None
+
+
+async def swallow_one() -> None:
+    """Cancel the task, as an old timeout does, and catch that."""
+    later(current().cancel)
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(5)
+
+
+async def test_what_was_swallowed_before_ours_does_not_count() -> None:
+    """The action went on after it, so what leaves the action is ours alone."""
+    guard = Guard()
+    await swallow_one()
+    assert guard.cancelled_by_others
+    later(guard.cancel)
+    error = await raised(lambda: asyncio.sleep(5))
+    assert guard.disarm(error)
+    assert current().cancelling() == 1, "not ours to take back"
+    current().uncancel()
+
+
+async def test_what_is_still_being_handled_counts() -> None:
+    """Ours cuts the clean-up after another's: that one is handed on."""
+    guard = Guard()
+
+    async def cleans_up() -> None:
+        try:
+            later(current().cancel)
+            await asyncio.sleep(5)
+        finally:
+            later(guard.cancel)
+            await asyncio.sleep(5)
+
+    error = await raised(cleans_up)
+    assert error is not None
+    assert error.args == ("leadership lost",)
+    assert not guard.disarm(error)
+    current().uncancel()
+
+
+@pytest.mark.parametrize("ours_first", [True, False])
+async def test_two_that_come_in_one_turn_are_not_ours_alone(ours_first: bool) -> None:
+    """They arrive as one error, which may bear our mark: the other one is handed on."""
+    guard = Guard()
+    calls: list[Callable[[], object]] = [guard._deliver, current().cancel]
+
+    def both() -> None:
+        for call in calls if ours_first else reversed(calls):
+            call()
+
+    later(both)
+    error = await raised(lambda: asyncio.sleep(5))
+    assert error is not None
+    assert not guard.disarm(error)
+    current().uncancel()
+
+
+async def test_another_guard_s_cancellation_is_not_ours() -> None:
+    """Two guards of one task, both with something to say: each knows its own."""
+    outer, inner = Guard(), Guard()
+    later(outer.cancel)
+    await raised(lambda: asyncio.sleep(5))
+    later(inner.cancel)
+    error = await raised(lambda: asyncio.sleep(5))
+    assert inner.disarm(error)
+    assert not outer._is_ours(error)
+    outer.disarm()
+    assert current().cancelling() == 0
+
+
+async def test_an_error_whose_context_goes_round_in_circles() -> None:
+    """It is looked at once."""
+    guard = Guard()
+    await swallow_one()
+    later(guard.cancel)
+    error = await raised(lambda: asyncio.sleep(5))
+    assert error is not None
+    other = ValueError()
+    error.__context__, other.__context__ = other, error
+    assert guard.disarm(error)
+    current().uncancel()
+
+
+async def test_it_tells_when_its_task_ends_before_it_is_disarmed() -> None:
+    """Once, and not when it was disarmed before."""
+    told: list[object] = []
+
+    async def forgets(*, disarms: bool) -> Guard:
+        guard = Guard()
+        guard.tell_when_alone(told.append, copy_context())
+        if disarms:
+            guard.disarm()
+        return guard
+
+    await asyncio.create_task(forgets(disarms=True))
+    await turns()
+    assert told == []
+    task = asyncio.create_task(forgets(disarms=False))
+    guard = await task
+    await turns()
+    assert told == [task]
+    assert guard.reaches_nobody
+
+
+async def test_a_task_that_has_ended_or_is_of_another_loop_is_not_guarded() -> None:
+    """Then it is the current one."""
+    ended = asyncio.create_task(turns(1))
+    await ended
+    assert Guard(task=ended).guards_current_task
+
+    def elsewhere() -> "asyncio.Task[None]":
+        async def task() -> "asyncio.Task[None]":
+            return asyncio.create_task(asyncio.sleep(0))
+
+        loop = asyncio.new_event_loop()
+        try:
+            return loop.run_until_complete(task())
+        finally:
+            loop.run_until_complete(turns())
+            loop.close()
+
+    foreign = await asyncio.to_thread(elsewhere)
+    assert Guard(task=foreign).guards_current_task
 
 
 # -- among other timeouts --------------------------------------------------------------------

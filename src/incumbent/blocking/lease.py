@@ -111,12 +111,12 @@ class Lease:
         """Hand over: tell the action to stop, and give the seat back when it has.
 
         Renewal goes on until the action has ended, for `lease_time` at most; then the next in line
-        leads. In the action's own thread this returns at once, in any other when the seat is free.
-        Idempotent.
+        leads. In the action's own thread, and where its context is current, this returns at once;
+        in any other thread when the seat is given back, or the lease has run out. Idempotent.
         """
         if os.getpid() != self._pid:
             return
-        if self._owner == threading.get_ident():
+        if self._owner == threading.get_ident() or self in _leases.get():
             run(partial(_begin, self._lease.step_down))
         else:
             run(self._lease.step_down)

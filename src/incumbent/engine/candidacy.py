@@ -28,13 +28,13 @@ LONGEST_PAUSE: Final = 5.0
 """Seconds between attempts that fail: the first, and the most after doubling."""
 
 
-class Leaving(NamedTuple):
-    """A term that its action has left."""
+class Left(NamedTuple):
+    """A term that is over."""
 
     stopped: bool
     """Whether the `CancelledError` that left the action was ours, and nobody else's."""
-    ended: Awaitable[LossReason | None]
-    """Ends the term when it is awaited, as it must be, and tells why it was lost, if it was."""
+    loss: LossReason | None
+    """Why it was lost, if it was."""
 
 
 Result: TypeAlias = Literal["succeeded", "failed"]
@@ -78,6 +78,7 @@ class Candidacy:
         "_mark",
         "_office",
         "_place",
+        "_task",
         "_term",
         "_waits",
         "election",
@@ -121,6 +122,7 @@ class Candidacy:
         self._lease: Lease | None = None
         self._mark: handle.Mark | None = None
         self._place: Place | None = None
+        self._task: asyncio.Task[Any] | None = None
 
     @property
     def names(self) -> events.Names:
@@ -139,10 +141,14 @@ class Candidacy:
             raise RuntimeError("not elected, so there is no lease")
         return self._lease
 
-    def enter(self) -> Coroutine[Any, Any, Term | Skipped]:
-        """Stand for the seat, for `wait_time` at most."""
+    def enter(self, task: "asyncio.Task[Any] | None" = None) -> Coroutine[Any, Any, Term | Skipped]:
+        """Stand for the seat, for `wait_time` at most.
+
+        A loss cancels `task` while the term lasts, or the task that runs this if none is given.
+        """
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
+        self._task = task
         wait = self.options.wait_time
         give_up_at = math.inf if wait is None else clock.now() + wait
         return self._waits.run(partial(self._stand, give_up_at))
@@ -227,23 +233,33 @@ class Candidacy:
         each = self.options.request_timeout
         return Budget(min(each, max(0.0, give_up_at - clock.now())), each)
 
-    def leave(self, error: BaseException | None) -> Leaving:
-        """The action has ended, with `error` or without: the term is to end."""
+    async def leave(self, error: BaseException | None) -> Left:
+        """End the term: the action has ended, with `error` or without.
+
+        The hooks are told of the error before that, so that nothing of the user's runs from here to
+        the release, and nothing keeps the seat from being given back.
+        """
         term, lease, mark = self._term, self._lease, self._mark
-        self._term = self._lease = self._mark = None
+        self._term = self._lease = self._mark = self._task = None
         if term is None or lease is None or mark is None:
             raise RuntimeError("not elected, so there is nothing to leave")
-        stopped = term.disarm() and isinstance(error, asyncio.CancelledError)
-        handle.drop(lease, mark)
         if isinstance(error, Exception):
             self._office.tell(events.ActionRaised, term, error=error)
+        stopped = False
+        try:
+            stopped = term.disarm(error) and isinstance(error, asyncio.CancelledError)
+            handle.drop(lease, mark)
+        finally:
+            loss = await self._close(term, error)
+        return Left(stopped, loss)
+
+    def _close(self, term: Term, error: BaseException | None) -> Awaitable[LossReason | None]:
         once_per = self.options.once_per
         failed = error is not None or term.loss_reason is not None
         restore = failed and once_per is not None and once_per.retry_failed
         if self._gate is None:
-            return Leaving(stopped, term.close(restore=restore))
-        closing = partial(term.close, restore=restore)
-        return Leaving(stopped, self._gate.close(_deed(term, error), closing))
+            return term.close(restore=restore)
+        return self._gate.close(_deed(term, error), partial(term.close, restore=restore))
 
     def _claim(self) -> Claim:
         options = self.options
@@ -261,7 +277,9 @@ class Candidacy:
 
     def _take(self, claim: Claim, grant: Grant) -> Term:
         self._place = None
-        term = self._term = Term(self._office, self.options, self.name, claim, grant)
+        term = self._term = Term(
+            self._office, self.options, self.name, claim, grant, task=self._task
+        )
         if self._gate is not None:
             self._gate.elected(term)
         if grant.doubts:

@@ -7,24 +7,43 @@ Source: https://docs.python.org/3/library/asyncio-task.html#asyncio.Task.uncance
 """
 
 import asyncio
+from collections.abc import Callable
+from contextvars import Context
 from typing import Any
 
 
+class Mark(str):
+    """The message of one guard's cancellations. Compared by identity, so no other is the same."""
+
+    __slots__ = ()
+
+
 class Guard:
-    """Cancels the current task while armed; tells its own cancellation from those of others."""
+    """Cancels a task while armed; tells its own cancellation from those of others."""
 
-    __slots__ = ("_armed", "_baseline", "_handle", "_sent", "_task")
+    __slots__ = ("_armed", "_baseline", "_handle", "_mark", "_on_end", "_others", "_sent", "_task")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """`loop` is the running one: who knows it saves the time to look for it."""
-        task = asyncio.current_task(loop)
-        if task is None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop | None = None,
+        task: "asyncio.Task[Any] | None" = None,
+    ) -> None:
+        """Guard `task`, or the current one if that is not known, has ended or is of another loop.
+
+        `loop` is the running one: who knows it saves the time to look for it.
+        """
+        current = asyncio.current_task(loop)
+        if current is None:
             raise RuntimeError("an election needs a running asyncio task")
-        self._task: asyncio.Task[Any] = task
-        self._baseline = task.cancelling()
+        usable = task is not None and not task.done() and task.get_loop() is current.get_loop()
+        self._task: asyncio.Task[Any] = task if task is not None and usable else current
+        self._baseline = self._task.cancelling()
         self._sent = 0
+        self._others = 0
+        self._mark: Mark | None = None
         self._armed = True
         self._handle: asyncio.Handle | None = None
+        self._on_end: Callable[[asyncio.Task[Any]], object] | None = None
 
     @property
     def cancelled_by_others(self) -> bool:
@@ -36,23 +55,70 @@ class Guard:
         """Whether it is the guarded task that asks."""
         return asyncio.current_task() is self._task
 
+    @property
+    def reaches_nobody(self) -> bool:
+        """Whether the guarded task has ended, so that there is nothing to cancel."""
+        return self._task.done()
+
+    def tell_when_alone(
+        self, call: "Callable[[asyncio.Task[Any]], object]", context: Context
+    ) -> None:
+        """Call ``call(task)`` if the guarded task ends while the guard is armed."""
+        self._on_end = call
+        self._task.add_done_callback(call, context=context)
+
     def cancel(self) -> None:
         """Cancel the task at its next suspension, also when it is the task itself that asks."""
         if self._armed and self._handle is None:
             self._handle = self._task.get_loop().call_soon(self._deliver)
 
-    def disarm(self) -> bool:
-        """Cancel no more. Returns whether a `CancelledError` leaving the action is ours alone."""
+    def disarm(self, error: BaseException | None = None) -> bool:
+        """Cancel no more. Returns whether a `CancelledError` leaving the action is ours alone.
+
+        `error` is what has left it. A request of somebody else's that the action was told of before
+        ours, and that `error` does not stem from, was swallowed by the action: it does not count.
+        """
         if self._armed:
             self._armed = False
             if self._handle is not None:
                 self._handle.cancel()
                 self._handle = None
+            if self._on_end is not None:
+                self._task.remove_done_callback(self._on_end)
+                self._on_end = None
             for _ in range(self._sent):
                 self._task.uncancel()
-        return self._sent > 0 and self._task.cancelling() <= self._baseline
+        if not self._sent:
+            return False
+        if not self.guards_current_task:
+            return self._is_ours(error)
+        others = self._task.cancelling() - self._baseline
+        return others <= 0 or (others <= self._others and self._is_ours(error))
+
+    def _is_ours(self, error: BaseException | None) -> bool:
+        """Whether `error` is our cancellation, and was raised while no other was being handled."""
+        if not self._bears_our_mark(error):
+            return False
+        seen: set[int] = set()
+        while error is not None and id(error) not in seen:
+            if isinstance(error, asyncio.CancelledError) and not self._bears_our_mark(error):
+                return False
+            seen.add(id(error))
+            error = error.__context__
+        return True
+
+    def _bears_our_mark(self, error: BaseException | None) -> bool:
+        return (
+            self._mark is not None
+            and isinstance(error, asyncio.CancelledError)
+            and any(each is self._mark for each in error.args)
+        )
 
     def _deliver(self) -> None:
         self._handle = None
-        if self._task.cancel("leadership lost"):
+        if self._mark is None:
+            self._mark = Mark("leadership lost")
+        others = self._task.cancelling() - self._baseline - self._sent
+        if self._task.cancel(self._mark):
             self._sent += 1
+            self._others = others

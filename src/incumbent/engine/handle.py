@@ -113,10 +113,12 @@ class Lease:
         """Hand over: ask the action to stop as after a loss, with time for its cleanup.
 
         Renewal goes on until the action has ended, for `lease_time` at most; then the next in line
-        leads. In the action's own task the cancellation arrives here; any other task waits here
-        until the seat is given back. With ``on_loss="notify"`` the action is only told. Idempotent.
+        leads. In the action's own task the cancellation arrives here. Any other task waits here
+        until the seat is given back, or the lease has run out; the wait can be cancelled, as it is
+        in a task that ends with the action. With ``on_loss="notify"`` the action is only told:
+        then this returns at once in the action and in tasks that it has started. Idempotent.
         """
-        await self._term.hand_over()
+        await self._term.hand_over(within=self in _leases.get())
 
     def transaction(self, redis: "Client") -> "Transaction":
         """``async with lease.transaction(redis) as pipe:`` writes only while the lease is held.
@@ -198,7 +200,8 @@ def drop(lease: Lease, mark: Mark) -> None:
     else:
         rest = tuple(other for other in leases if other is not lease)
     try:
-        if rest or mark.old_value is not Token.MISSING:
+        # Not `Token.MISSING`, which is missing itself in a subinterpreter of Python 3.12 and 3.13.
+        if rest or isinstance(mark.old_value, tuple):
             _leases.set(rest)
         else:
             _leases.reset(mark)  # a context that knows nothing of us has less to keep

@@ -6,9 +6,9 @@ is never success, and a cancellation of the caller is never swallowed.
 
 import inspect
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from incumbent import clock
 from incumbent.backoff import pause_after
@@ -17,6 +17,7 @@ from incumbent.engine.handle import Lease
 from incumbent.engine.recess import Recess
 from incumbent.engine.waits import Waits
 from incumbent.errors import LeadershipLostError, NotElectedError
+from incumbent.mishaps import note
 from incumbent.results import (
     ActionFailed,
     Elected,
@@ -57,8 +58,7 @@ async def run(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> Skipp
     except BaseException as raised:  # noqa: BLE001 - told apart below, when the term is over
         error = raised
     try:
-        stopped, ended = candidacy.leave(error)
-        loss = await ended
+        stopped, loss = await candidacy.leave(error)
         if error is not None and not isinstance(error, Exception) and not stopped:
             raise error
         return Ended(
@@ -108,7 +108,7 @@ def _told(election: str, loss: LossReason, error: Exception | None) -> Exception
     lost = LeadershipLostError(election, loss)
     if error is None:
         return lost
-    error.add_note(str(lost))
+    note(error, str(lost))
     return error
 
 
@@ -135,8 +135,13 @@ class Leading(_Block):
 
     __slots__ = ()
 
-    async def __aenter__(self) -> Lease:
-        entry = await self._candidacy.enter()
+    # No coroutine function, as in the class below: who calls it has the block, and is to be stopped
+    # at a loss. `asyncio.wait_for` runs the coroutine in a task of its own on Python 3.11.
+    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
+        return self._enter(_caller())
+
+    async def _enter(self, caller: "asyncio.Task[Any] | None") -> Lease:
+        entry = await self._candidacy.enter(caller)
         if isinstance(entry, Skipped):
             raise NotElectedError(self._candidacy.name, entry.holder, entry.reason)
         return self._candidacy.lease
@@ -147,14 +152,24 @@ class TryLeading(_Block):
 
     __slots__ = ()
 
-    async def __aenter__(self) -> Lease | None:
-        entry = await self._candidacy.enter()
+    def __aenter__(self) -> Coroutine[Any, Any, Lease | None]:
+        return self._enter(_caller())
+
+    async def _enter(self, caller: "asyncio.Task[Any] | None") -> Lease | None:
+        entry = await self._candidacy.enter(caller)
         return None if isinstance(entry, Skipped) else self._candidacy.lease
 
 
+def _caller() -> "asyncio.Task[Any] | None":
+    """The task that runs this, if one does."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop is running yet
+        return None
+
+
 async def _leave_block(candidacy: Candidacy, error: BaseException | None) -> None:
-    stopped, ended = candidacy.leave(error)
-    loss = await ended
+    stopped, loss = await candidacy.leave(error)
     if loss is None:
         return
     if isinstance(error, Exception):

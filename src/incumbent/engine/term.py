@@ -18,7 +18,7 @@ from incumbent.engine.office import Office
 from incumbent.lease import LeaseMachine, Phase, Renew, Stop, Wait
 from incumbent.options import LeaderOptions
 from incumbent.results import LossReason
-from incumbent.shield import finish, outlast, stop
+from incumbent.shield import finish, stop
 from incumbent.stores.base import (
     Budget,
     Claim,
@@ -58,8 +58,16 @@ class Term:
     )
 
     def __init__(
-        self, office: "Office[Term]", options: LeaderOptions, name: str, claim: Claim, grant: Grant
+        self,
+        office: "Office[Term]",
+        options: LeaderOptions,
+        name: str,
+        claim: Claim,
+        grant: Grant,
+        *,
+        task: "asyncio.Task[Any] | None" = None,
     ) -> None:
+        """The term of `grant`, which `task` uses: the current one if that is not known."""
         self.name: str = name
         self.claim: Claim = claim
         self.grant: Grant = grant
@@ -69,7 +77,7 @@ class Term:
         self._office = office
         self._alarms = alarms = office.alarms
         self._options = options
-        self._guard = Guard(alarms.loop)
+        self._guard = Guard(alarms.loop, task)
         self._machine = LeaseMachine(
             options, sent_at=grant.sent_at, ttl=grant.ttl, early=random.random()
         )
@@ -83,8 +91,10 @@ class Term:
         self._over: asyncio.Future[None] | None = None  # made when somebody else waits for the end
         self._ending: events.Ending = "lost"
         office.open(self)
-        office.tell(events.TermStarted, self)
         alarms.set(self, self._machine.expected)  # nothing can be due yet
+        if options.on_loss == "cancel":
+            self._guard.tell_when_alone(self._tell_of_nobody, self.context)
+        office.tell(events.TermStarted, self)
 
     @property
     def held(self) -> bool:
@@ -140,6 +150,7 @@ class Term:
             self._note_loss(decision.reason)
             self.wake()
         else:
+            self._tell_of_ignored(decision.reason)
             self._lose(decision.reason)
 
     async def extend(self, duration: float) -> bool:
@@ -170,17 +181,21 @@ class Term:
             self._note_loss("stepped_down")
             self.wake()
 
-    async def hand_over(self) -> None:
-        """Step down, and return when the term is over; in the action's own task, when asked."""
+    async def hand_over(self, *, within: bool) -> None:
+        """Step down, and wait for the end unless that waits for the caller; see `Lease.step_down`.
+
+        `within`: it is asked for by the action, or by something that the action has started.
+        """
         self.step_down()
-        if self._guard.guards_current_task:
+        told_only = self._options.on_loss == "notify" and within
+        if self._guard.guards_current_task or self._guard.reaches_nobody or told_only:
             await asyncio.sleep(0)  # where the cancellation arrives, if there is one
         else:
             await self._see_it_end()
 
-    def disarm(self) -> bool:
+    def disarm(self, error: BaseException | None) -> bool:
         """The action has ended. Returns whether a `CancelledError` that left it was ours alone."""
-        return self._guard.disarm()
+        return self._guard.disarm(error)
 
     async def close(self, *, restore: bool = False) -> LossReason | None:
         """End the term: renew no more, and give the seat back if it may still be ours.
@@ -227,10 +242,11 @@ class Term:
         return self.loss_reason
 
     async def _see_it_end(self) -> None:
-        if self in self._office.terms:
+        """Wait until the seat is given back, by whomever, or the lease has run out."""
+        while self in self._office.terms and clock.now() < self._machine.deadline:
             if self._over is None:
                 self._over = asyncio.get_running_loop().create_future()
-            await outlast(self._over)
+            await asyncio.wait((self._over,), timeout=self._machine.deadline - clock.now())
 
     def _release_budget(self, now: float) -> Budget:
         """Two requests' time; after a loss no longer than the seat would take to free itself."""
@@ -323,6 +339,15 @@ class Term:
             if not asked_before:
                 again_at = max(again_at, self._machine.deadline)
         self._alarms.set(self, again_at)
+
+    def _tell_of_ignored(self, reason: LossReason) -> None:
+        """It ran out because somebody else's cancellation of the action has not ended that."""
+        renewing = self._options.auto_extend and self.loss_reason is None and reason == "expired"
+        if renewing and self._guard.cancelled_by_others:
+            self._office.tell(events.CancellationIgnored, self)
+
+    def _tell_of_nobody(self, _task: "asyncio.Task[Any]") -> None:
+        self._office.tell(events.NobodyToStop, self)
 
     def _note_loss(self, reason: LossReason) -> None:
         """The first reason counts, and is told once."""

@@ -153,8 +153,10 @@ class Service:
 
     def _elector_was_closed(self) -> None:
         self.phase = "stopped"
-        _log.warning(
-            "the elector was closed: this process leads no more", extra={"election": self.name}
+        log(
+            logging.WARNING,
+            "the elector was closed: this process leads no more",
+            extra={"election": self.name},
         )
 
     def _failed(self, error: Exception) -> None:

@@ -4,6 +4,7 @@ Turns how a term ended into results and exceptions: the action's own error alway
 is never success, and a cancellation of the caller is never swallowed.
 """
 
+import asyncio
 import inspect
 import random
 from collections.abc import Awaitable, Callable, Coroutine

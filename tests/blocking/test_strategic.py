@@ -219,3 +219,42 @@ def test_case_75_a_forked_child_withdraws_nothing(valkey: Server) -> None:
         "amber",
     )
     assert lines == ["7", "[{'priority': 1}]"]
+
+
+def test_threads_contend_as_tasks_do(node: Make) -> None:
+    """While a thread waits to lead, its node's heartbeat says so; who only stands takes no rank."""
+    amber, birch, idle = node("amber", wait_time=None), node("birch"), node("idle")
+    with (
+        amber.candidate("job", {"priority": 2}, ttl=3600),
+        birch.candidate("job", {"priority": 3}, ttl=3600),
+        idle.candidate("job", {"priority": 9}, ttl=3600),
+        birch.using(wait_time=10).lead("job") as lease,
+    ):
+
+        def contenders() -> set[str]:
+            return {each.node_id for each in idle.candidates("job") if each.contending}
+
+        values: list[int | None] = []
+        with thread(lambda: values.append(amber.run_if_leader("job", lambda: 7))):
+            deadline = time.monotonic() + 30
+            while "amber" not in contenders():
+                assert time.monotonic() < deadline, contenders()
+                time.sleep(0.01)
+            assert "idle" not in contenders()
+            lease.release()
+        assert values == [7]
+
+
+def test_a_failure_in_a_thread_is_an_early_one_too(node: Make) -> None:
+    """The broken node goes behind the healthy one."""
+
+    def broken() -> None:
+        raise ConnectionError("no database")
+
+    amber, birch = node("amber"), node("birch")
+    with amber.candidate("job", {"priority": 2}), birch.candidate("job", {"priority": 1}):
+        with pytest.raises(ConnectionError):
+            amber.run_if_leader("job", broken)
+        assert amber.run_if_leader("job", lambda: 1) is None
+        assert birch.run_if_leader("job", lambda: 1) == 1
+        assert [each.early_failures for each in birch.candidates("job")] == [1, 0]

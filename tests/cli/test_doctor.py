@@ -328,6 +328,8 @@ def test_candidates_with_and_without_a_strategy(
         assert [each["node_id"] for each in plain] == ["a", "b"]
         assert plain[0]["metadata"] == {"load": 0.9}
         assert "rank" not in plain[0]
+        assert (plain[0]["contending"], plain[0]["early_failures"]) == (False, 0)
+        assert ask("candidates", "job").out.splitlines()[0].endswith(", only stands")
         arguments = "candidates", "job", "--strategy", "ours:strategy"
         ranked = ask(*arguments, "--json")
         found = ranked.value["candidates"]

@@ -1,5 +1,6 @@
 """The scorers: what each gives, and the rule for what is no score."""
 
+import inspect
 from typing import Any
 
 import pytest
@@ -183,6 +184,59 @@ def test_what_a_scorer_raised_is_told_in_short() -> None:
     problem = points(loud, node("a"), look(node("a"))).problem
     assert problem is not None
     assert len(problem) < 300
+
+
+class ShyError(ValueError):
+    """An error, or a number, that cannot be looked at."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("do not look at me")
+
+    def __float__(self) -> float:
+        raise KeyError("nor count me")
+
+
+class Nameless:
+    """A scorer that has no name either."""
+
+    def __init__(self, gives: Any) -> None:
+        self._gives = gives
+
+    @property
+    def __name__(self) -> str:
+        raise RuntimeError("nobody")
+
+    def __call__(self, candidate: Candidate, snapshot: Snapshot) -> Any:
+        """What it gives, or raises."""
+        if self._gives is None:
+            raise ShyError
+        return self._gives
+
+
+async def pending() -> float:
+    """What a scorer must not give."""
+    return 1.0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "Nameless raised a ShyError; it counts as 0"),
+        (ShyError(), "Nameless gave a ShyError, which is no number; it counts as 0"),
+    ],
+)
+def test_what_cannot_be_shown_stops_no_election(given: Any, said: str) -> None:
+    """Whatever of theirs raises: the error's words, the value, the scorer's name."""
+    assert points(Nameless(given), node("a"), look(node("a"))) == (0.0, said)
+
+
+def test_a_coroutine_is_no_score() -> None:
+    """It is closed, so that nobody complains that it was never awaited."""
+    made = pending()
+    value, problem = points(lambda c, s: made, node("a"), look(node("a")))  # type: ignore[arg-type]
+    assert (value, "which is no number" in str(problem)) == (0.0, True)
+    assert inspect.getcoroutinestate(made) == inspect.CORO_CLOSED
 
 
 def test_who_interrupts_a_scorer_is_obeyed() -> None:

@@ -252,6 +252,48 @@ async def test_two_processes_with_one_node_id_are_told(town: Town) -> None:
     assert await a.candidates("job") == ()
 
 
+async def test_both_are_told_while_both_live(town: Town) -> None:
+    """A fixed node id in two processes: within two heartbeats, and once each."""
+    a, first = town.node("a"), town.journals["a"]
+    b, second = town.node("a"), town.journals["a"]
+    async with a.candidate("job", {"is": 1}, ttl=0.9), b.candidate("job", {"is": 2}, ttl=0.9):
+        await first.has(events.NodeIdShared)
+        await second.has(events.NodeIdShared)
+        await asyncio.sleep(0.6)
+    for journal in (first, second):
+        assert len(journal.of(events.NodeIdShared)) == 1
+
+
+async def test_a_node_that_starts_again_shares_nothing(town: Town) -> None:
+    """What the process before it left behind is no other process."""
+    a, journal = town.node("a"), town.journals["a"]
+    dead = a.candidate("job", ttl=30)
+    await dead.__aenter__()
+    assert dead._heart is not None
+    dead._heart.cancel()  # as if the process were gone
+    await asyncio.wait([dead._heart])
+    async with a.candidate("job", ttl=0.3):
+        await asyncio.sleep(1)
+        assert journal.of(events.NodeIdShared) == []
+
+
+async def test_one_that_leaves_does_not_take_the_other_out(town: Town) -> None:
+    """There is no moment in which the node does not stand, and the other one leads."""
+    a, b, log = town.node("a"), town.node("a"), Log()
+    async with b.candidate("job", {"is": 2}, ttl=2):
+        me = a.candidate("job", {"is": 1}, ttl=2)
+        async with me, running(b.campaign("job", log)):
+            await town.journals["a"].has(events.NodeIdShared)
+            (before,) = await a.candidates("job")
+            await me.__aexit__(None, None, None)
+            for _ in range(20):
+                (found,) = await a.candidates("job")
+                assert found.registered_at == before.registered_at
+                await asyncio.sleep(0.05)
+            await log.reaches("a")
+        assert town.journals["a"].of(events.CandidateExpired) == []
+
+
 async def test_heartbeats_of_many_elections_leave_as_one_command(
     city: Town, valkey: Server
 ) -> None:

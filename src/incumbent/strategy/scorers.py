@@ -127,11 +127,13 @@ def points(scorer: Scorer, candidate: Candidate, snapshot: Snapshot) -> Points:
     try:
         given: Any = scorer(candidate, snapshot)
     except Exception as error:  # noqa: BLE001 - a user's function may fail in any way
-        return _nothing(scorer, f"raised {error!r}")
+        return _nothing(scorer, f"raised {_shown(error)}")
+    if inspect.iscoroutine(given):
+        given.close()  # or Python would complain that nobody awaited it
     try:
         value = float(given)
-    except (TypeError, ValueError, OverflowError):
-        return _nothing(scorer, f"gave {given!r}, which is no number")
+    except Exception:  # noqa: BLE001 - a user's object
+        return _nothing(scorer, f"gave {_shown(given)}, which is no number")
     if math.isnan(value):
         return _nothing(scorer, "gave nan")
     if 0 <= value <= MOST:
@@ -156,7 +158,18 @@ def check(scorer: Any) -> None:
 
 def name_of(thing: object) -> str:
     """What a scorer or strategy is called in a message."""
-    return str(getattr(thing, "__name__", type(thing).__name__))
+    try:
+        return str(getattr(thing, "__name__", type(thing).__name__))
+    except Exception:  # noqa: BLE001 - a user's object
+        return type(thing).__name__
+
+
+def _shown(thing: object) -> str:
+    """Its `repr`, or at least its kind."""
+    try:
+        return repr(thing)
+    except Exception:  # noqa: BLE001 - a user's object
+        return f"a {type(thing).__name__}"
 
 
 def _nothing(scorer: Scorer, what: str) -> Points:

@@ -32,17 +32,27 @@ class StrategicElector(Elector):
         async with elector.candidate("reports", metadata={"load": 0.2}) as me:
             await elector.campaign("reports", serve)
 
-    The strategy decides who may try, the lease who leads: never two at once, whatever each node has
-    seen. When the best does not take the seat, the next in rank may after a short grace (a sixth of
-    `lease_time`, 1 s at most), and so on. Only candidates lead; all should go by one strategy.
+    The strategy decides who may try, the lease who leads: there are never two leaders, whatever
+    each node has seen. When the best does not take the seat, the next in rank may after a short
+    grace (a sixth of `lease_time`, 1 s at most), and so on; all better ones that only stand, and do
+    not wait to lead, get one grace together. Only candidates lead; all should go by one strategy,
+    and each process should have a `node_id` of its own. Stand and campaign with the same elector,
+    or with siblings made by `using`: the heartbeat tells others whether the node waits to lead.
 
     `wait_time` includes the time to become the best: with 0 only the best tries, so where one run
     must not be missed, wait for more than a grace. What a look decides may be different when the
     work is done, as its result counts: `once_per` is what keeps one trigger from running twice.
 
-    A leader in `campaign` looks every third of `lease_time` whether another candidate should lead,
-    and when two looks in a row say so it steps down in its favour. Scores that change all the time,
-    or by leading itself, need `Sticky`.
+    A leader in `campaign` looks every third of `lease_time` whether another candidate that waits to
+    lead should lead, and steps down in its favour when that one was better in two looks in a row.
+    Scores that change all the time, or by leading itself, need `Sticky`.
+
+    A node whose work fails soon after its start (30 s, or `lease_time` if that is longer) goes
+    behind all others: for 10 s after the first such failure, then twice as long each time in a row,
+    600 s at most. A success, or work that lasts longer, ends the row.
+
+    A strategy that raises, or returns no `ElectionResult`, ends no election: the event
+    `StrategyFailed` tells it once, and the candidates go by seniority.
     """
 
     def __init__(
@@ -62,9 +72,11 @@ class StrategicElector(Elector):
             redis: a `redis.asyncio.Redis`, which stays yours and is never closed, or a
                 `MemoryStore`.
             options: timers and policies; by default a lease lives 30 s and is renewed.
-            strategy: who is best: one of `incumbent.strategy`, or a function.
+            strategy: who is best: one of `incumbent.strategy`, or a plain function. It is called in
+                the event loop and must be quick.
             node_id: who this process is, as a candidate and as a leader; default ``host:pid:hex``.
-                A fixed one lets a node keep its counts when it is back before its TTL is over.
+                A fixed one lets a node keep its counts when it is back before its TTL is over. Two
+                processes must not share one: `NodeIdShared` tells it within two heartbeats.
             prefix: what every key of this elector begins with.
             hooks: callables that are told what happens; default a `LoggingHook`.
             record_results: count what became of the work that this elector runs. False for those
@@ -141,6 +153,8 @@ class StrategicElector(Elector):
 
     async def elect(self, name: str) -> ElectionResult:
         """A dry run: who would be best now, the scores, and for each loser the reason.
+
+        What the strategy raises comes out.
 
         Raises:
             redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.

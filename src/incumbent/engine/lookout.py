@@ -5,6 +5,7 @@ are shared by all that watch: so a node that stands by reads no candidates while
 """
 
 import asyncio
+import math
 from typing import Protocol
 
 from incumbent import clock
@@ -39,8 +40,9 @@ class Told:
 
     async def change(self, *, taken: bool, until: float) -> bool:
         """See `Lookout`. The first that a mailbox is told is what is now, so nothing is missed."""
+        left = None if until == math.inf else max(0.0, until - clock.now())
         try:
-            async with asyncio.timeout(max(0.0, until - clock.now())):
+            async with asyncio.timeout(left):
                 if self._mailbox is None or self._mailbox.ended:
                     self._mailbox = Mailbox()
                     await self._store.watch(self._election, 1, self._budget, self._mailbox)

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from incumbent import LeaderElector, LeaderOptions, Lease, MemoryStore
-from incumbent.stores.redis import line
+from incumbent.stores.redis import answers, inbox, line
 from kit.fixtures import MakeClient
 from kit.leftovers import connections
+from kit.proxy import Proxy
 from kit.servers import Server
 from kit.waiting import wait_until
 from promises.scene import cancel, in_line, nothing, seat_key
@@ -227,3 +228,62 @@ async def test_p8_many_who_give_up_at_once_send_little(
             assert in_line(own_server, "one") == []
         assert stats["cmdstat_eval"]["calls"] < 10, "each script that the server had not got"
         assert received["total_net_input_bytes"] < 300 * 1000
+
+
+async def test_p8_when_nobody_waits_any_more_the_second_connection_goes_back(
+    own_server: Server, make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pool of two has one for the program itself: for its commands, and for a transaction."""
+    monkeypatch.setattr(inbox, "IDLE", 0.2)
+    client = make_client(own_server, max_connections=2)
+    lent = client.connection_pool._in_use_connections
+    async with (
+        LeaderElector(client, LeaderOptions(wait_time=60)) as elector,
+        LeaderElector(make_client(own_server)) as other,
+    ):
+        for _ in range(2):
+            async with other.lead("one"):
+                waiting = asyncio.create_task(elector.run_if_leader("one", nothing))
+                watch = elector.watch("one")
+                await anext(watch)
+                await wait_until(lambda: in_line(own_server, "one"))
+            assert await waiting == "done"
+            watch.close()
+            await wait_until(lambda: len(lent) == 1, what="it went back")
+            assert await client.exists("one") == 0
+            async with elector.lead("one") as lease, lease.transaction(client) as pipe:
+                pipe.set("incumbent:{one}:mine", 1, ex=1)  # type: ignore[unused-awaitable]  # sent at the end
+
+
+async def test_p8_a_subscriber_whose_connection_died_in_silence_is_called_again(
+    proxy: Proxy, make_client: MakeClient, valkey: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stood in line before; then its connection died, which TCP does not notice for minutes."""
+    monkeypatch.setattr(answers, "WITHIN", 0.5)
+    monkeypatch.setattr(line, "LINGER", 60.0)
+    options = LeaderOptions(wait_time=60, request_timeout=1.0)
+    async with (
+        LeaderElector(make_client(proxy), options, hooks=()) as far,
+        LeaderElector(make_client(valkey), LeaderOptions(wait_time=60)) as near,
+    ):
+        async with near.lead("one"):
+            waiting = asyncio.create_task(far.run_if_leader("one", nothing))
+            await wait_until(lambda: in_line(valkey, "one"))
+        assert await waiting == "done"
+        await asyncio.sleep(1.0)  # no probe is under way any more
+        proxy.silence()
+        (channel,) = valkey.cli("PUBSUB", "CHANNELS", "*{one}*inbox*")
+        assert valkey.cli("PUBLISH", channel, "lost") == 1
+        await asyncio.sleep(0.1)
+        await proxy.restore(reset=False)  # what lost something stays silent
+        async with near.lead("two"):
+            waiting = asyncio.create_task(far.run_if_leader("two", nothing))
+            await wait_until(lambda: in_line(valkey, "two"), what="it stands in line")
+            await wait_until(
+                lambda: valkey.cli("PUBSUB", "CHANNELS", "*{two}*inbox*"), what="it listens"
+            )
+            await asyncio.sleep(1.0)  # the first touch is over
+            before = commands(valkey)
+            await asyncio.sleep(2.0)
+            assert commands(valkey) - before <= 3, "it asks all the time"
+        assert await waiting == "done"

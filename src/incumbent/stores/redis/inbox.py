@@ -18,6 +18,7 @@ from redis.asyncio.connection import AbstractConnection
 from incumbent.backoff import pause_after
 from incumbent.shield import finish, stop
 from incumbent.stores.redis import faults
+from incumbent.stores.redis.answers import Answers
 from incumbent.stores.redis.connection import KeptConnection, Pool
 from incumbent.stores.redis.slots import Address
 from incumbent.stores.redis.way import Listener
@@ -35,11 +36,15 @@ PARTS: Final = 3
 LONGEST_IN_VAIN: Final = 30.0
 """The most, when it is connected and hears nothing, or may not listen."""
 
+IDLE: Final = 5.0
+"""Seconds without a channel after which the connection goes back to its pool."""
+
 
 class Inbox:
     """The channels that this process listens to, in one event loop.
 
-    The connection is made for the first channel, and kept until it is closed.
+    The connection is made for the first channel, and given back when there has been none for a
+    while: those who wait again after a short pause need no new one.
     """
 
     def __init__(
@@ -53,6 +58,8 @@ class Inbox:
         self._listeners: dict[bytes, Listener] = {}
         self._asked: set[bytes] = set()
         """The channels that this connection was told to listen to."""
+        self._answers = Answers(self._unanswered)
+        self._rest: asyncio.TimerHandle | None = None
         self._confirmed: set[bytes] = set()
         self._connection: AbstractConnection | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -66,6 +73,7 @@ class Inbox:
     def open(self, channel: bytes, listener: Listener) -> None:
         """Listen to `channel`; the listener is told when it does, and when it does not."""
         self._listeners[channel] = listener
+        self._stop_resting()
         if channel in self._confirmed:
             listener.listening()
         elif self.closed or (self._down and self._reader is not None):
@@ -81,6 +89,8 @@ class Inbox:
         """Listen to `channel` no more."""
         self._listeners.pop(channel, None)
         self._tell()
+        if not self._listeners and self._reader is not None and self._rest is None:
+            self._rest = asyncio.get_running_loop().call_later(IDLE, self._tire)
 
     @property
     def idle(self) -> bool:
@@ -94,17 +104,17 @@ class Inbox:
     def distrust(self, channel: bytes) -> None:
         """Connect anew: what was published to `channel` was not heard."""
         self._in_vain += 1
-        if self._session is not None:
-            self._session.cancel()
+        self._end_session()
 
     def part_from_all_but(self, address: Address) -> None:
         """Connect anew if the connection leads elsewhere."""
-        if self._session is not None and self._kept.address not in {None, address}:
-            self._session.cancel()
+        if self._kept.address not in {None, address}:
+            self._end_session()
 
     async def aclose(self) -> None:
         """Give the connection back, and listen to nothing any more."""
         self.closed = True
+        self._stop_resting()
         await stop(*(task for task in (self._reader, self._teller) if task is not None))
 
     async def forsake(self) -> None:
@@ -112,17 +122,39 @@ class Inbox:
         self.closed = True
         await self._kept.close()
 
+    def _stop_resting(self) -> None:
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+
+    def _tire(self) -> None:
+        self._rest = None
+        if not self._listeners:
+            self._end_session()
+
+    def _end_session(self) -> None:
+        """Give the connection back; as long as there are channels, another one is made."""
+        if self._session is not None:
+            self._session.cancel()
+            self._lost()  # now, so that nobody is told any more that it listens
+
     # -- reading -----------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        while not self.closed:
-            error = await self._listen()
-            await asyncio.sleep(self._pause(error))
+        try:
+            while self._listeners and not self.closed:
+                error = await self._listen()
+                if self._listeners:
+                    await asyncio.sleep(self._pause(error))
+        finally:
+            self._reader = None  # here, so that who listens from now on begins another one
 
     def _read_ended(self, reader: "asyncio.Task[None]") -> None:
         """A reader that was cancelled, as programs end, may not even have begun."""
-        self._reader = None
-        self._lost()
+        if self._reader is reader:
+            self._reader = None
+        if self._reader is None:
+            self._lost()
 
     async def _listen(self) -> Exception | None:
         """Connect and pass on what arrives, until that ends; returns the error, if one ended it."""
@@ -134,7 +166,7 @@ class Inbox:
                 self._tell()
                 while not self.closed:
                     await self._hear(connection)
-        except (redis_errors.RedisError, OSError, AttributeError, RuntimeError) as error:
+        except Exception as error:  # noqa: BLE001 - closed under our hands, redis-py raises anything
             return error
         finally:
             self._session = None
@@ -154,10 +186,10 @@ class Inbox:
     def _refused(self, error: redis_errors.ResponseError) -> None:
         """What a node of a cluster may say to SSUBSCRIBE; it does not say for which channel."""
         if isinstance(error, redis_errors.MovedError):
-            self._asked &= self._confirmed
+            self._forget_unanswered()
             self._stray()
         elif self._astray is not None and faults.unsharded(error):
-            self._asked &= self._confirmed
+            self._forget_unanswered()
             self._sharded = False
             self._tell()
         else:
@@ -171,8 +203,8 @@ class Inbox:
         if self._down:
             return
         self._connection, self._down = None, True
-        self._asked.clear()
         self._confirmed.clear()
+        self._forget_unanswered()
         for listener in tuple(self._listeners.values()):
             listener.deaf()
 
@@ -181,11 +213,8 @@ class Inbox:
             return
         kind, channel, message = reply
         listener = self._listeners.get(channel)
-        if kind in {b"subscribe", b"ssubscribe"} and channel in self._asked:
-            self._failures = 0
-            self._confirmed.add(channel)
-            if listener is not None:
-                listener.listening()
+        if kind in {b"subscribe", b"ssubscribe"}:
+            self._answered(channel)
         elif kind in {b"message", b"smessage"} and listener is not None:
             self._in_vain = 0
             listener.heard(message)
@@ -196,6 +225,15 @@ class Inbox:
             if listener is not None:
                 listener.deaf()
             self._stray()
+
+    def _answered(self, channel: bytes) -> None:
+        self._failures = 0
+        if not self._answers.came(channel):
+            return  # it was left, and asked for anew: this is the answer to the first time
+        if channel in self._asked:
+            self._confirmed.add(channel)
+            if channel in self._listeners:
+                self._listeners[channel].listening()
 
     def _pause(self, error: Exception | None) -> float:
         self._failures += 1
@@ -216,6 +254,15 @@ class Inbox:
             self._teller = self._start(self._tell_all())
             self._teller.add_done_callback(self._tell_ended)
 
+    def _unanswered(self) -> None:
+        """The connection is dead, or leads to who does not answer."""
+        self._stray()
+        self._end_session()
+
+    def _forget_unanswered(self) -> None:
+        self._asked &= self._confirmed
+        self._answers.forget()
+
     def _untold(self) -> bool:
         return self._listeners.keys() != self._asked
 
@@ -228,8 +275,9 @@ class Inbox:
             self._asked |= new
             self._asked -= old
             self._confirmed -= old
-            # A broken connection is for the reader to notice.
-            with suppress(redis_errors.RedisError, OSError, AttributeError, RuntimeError):
+            self._answers.expect(new)
+            # A broken connection is for the reader to notice, and a client that was closed as well.
+            with suppress(Exception):
                 packed = connection.pack_commands(self._commands(new, old))
                 await connection.send_packed_command(packed, check_health=False)
 

@@ -9,7 +9,7 @@ import asyncio
 import weakref
 from contextlib import suppress
 from contextvars import Context
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from redis import exceptions as redis_errors
 from redis.asyncio.sentinel import SentinelConnectionPool
@@ -18,10 +18,12 @@ from incumbent import clock
 from incumbent.shield import outlast
 from incumbent.stores.redis import sentinels
 from incumbent.stores.redis.canvass import PATIENCE, WITHIN
-from incumbent.stores.redis.inbox import Inbox
 from incumbent.stores.redis.scripts import PackedKeys
 from incumbent.stores.redis.server import Server
 from incumbent.stores.redis.wire import MakeWire, Wire
+
+if TYPE_CHECKING:
+    from incumbent.stores.redis.inbox import Inbox
 
 LOOK_EVERY: Final = 1.0
 """Seconds between two questions to the Sentinels, at the least."""
@@ -66,7 +68,7 @@ class Primary:
     async def learn(self, error: redis_errors.RedisError, keys: PackedKeys) -> None:
         """A new connection is made to who is the primary then."""
 
-    def ears(self) -> Inbox:
+    def ears(self) -> "Inbox":
         """An inbox at the primary."""
         made = self._server.ears()
         self._ears.add(made)

@@ -1,15 +1,17 @@
 """The way to one server: the wire that is used, and those that gave way and may end in peace."""
 
 import copy
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from redis import exceptions as redis_errors
 
 from incumbent.stores.redis.connection import Pool
-from incumbent.stores.redis.inbox import Inbox
 from incumbent.stores.redis.scripts import PackedKeys
 from incumbent.stores.redis.slots import Address
 from incumbent.stores.redis.wire import MakeWire, Wire
+
+if TYPE_CHECKING:
+    from incumbent.stores.redis.inbox import Inbox
 
 MOST_RETIRED: Final = 5
 """How many slow wires may end in peace beside the one that is used; a frozen server makes many."""
@@ -47,8 +49,10 @@ class Server:
     async def learn(self, error: redis_errors.RedisError, keys: PackedKeys) -> None:
         """There is no other server to ask."""
 
-    def ears(self) -> Inbox:
+    def ears(self) -> "Inbox":
         """An inbox on this server."""
+        from incumbent.stores.redis.inbox import Inbox  # noqa: PLC0415 - most never wait
+
         return Inbox(self.pool)
 
     def beside(self, make_wire: MakeWire) -> "Server":

@@ -14,6 +14,7 @@ from incumbent import (
     GroupElector,
     LeaderElector,
     LeaderState,
+    actions,
     current_lease,
 )
 from incumbent.backoff import pause_after
@@ -34,8 +35,7 @@ class Service:
     """`serve` under one election of an application."""
 
     def __init__(self, elector: AnyElector, name: str, serve: Serve) -> None:
-        if not callable(serve):
-            raise TypeError(f"serve must be a coroutine function, not {type(serve).__name__}")
+        actions.check(serve, "serve")
         elector.is_leading(name)  # so that a name that cannot be is said now
         self.elector: AnyElector = elector
         self.name: str = name
@@ -139,7 +139,7 @@ class Service:
         self.terms += 1
         self.phase = "leading"
         try:
-            return await self._serve()
+            return await actions.awaitable(self._serve())
         except Exception as error:
             if self.elector.options.restart:  # then `campaign` keeps it to itself
                 self._failed(error)

@@ -1,10 +1,10 @@
 """An action of a thread: what may be one, and how it is run under its lease."""
 
-import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
+from incumbent import actions
 from incumbent.blocking import lease as leases
 from incumbent.blocking.job import Started
 from incumbent.blocking.lease import Lease
@@ -27,24 +27,13 @@ class Act:
         self.error = None
         with leases.under(Lease(told.lease, told.lost)):
             try:
-                return self._action()
+                return actions.done(self._action())
             except StopIteration as error:
                 self.error = error
                 raise
 
 
-def check(action: Any) -> None:
-    """Refuse what is no plain function."""
-    if not callable(action):
-        raise TypeError(f"action must be a function, not {type(action).__name__}")
-    kinds = inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction
-    if any(is_kind(action) for is_kind in kinds):
-        raise TypeError(
-            f"action must be a plain function, whose work is done when it returns, not {action!r}"
-        )
-
-
 def bind(action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Callable[[], T]:
     """The action with its arguments; refuses what is no plain function."""
-    check(action)
+    actions.check_plain(action)
     return partial(action, *args, **kwargs)

@@ -16,10 +16,11 @@ from incumbent import (
     LeaderState,
     Outcome,
     Skipped,
+    actions,
 )
 from incumbent.blocking import lease as leases
 from incumbent.blocking import portal
-from incumbent.blocking.act import Act, bind, check
+from incumbent.blocking.act import Act, bind
 from incumbent.blocking.block import Block
 from incumbent.blocking.job import converse, run
 from incumbent.blocking.lease import Lease
@@ -230,7 +231,7 @@ class Elector:
         """
 
         def decorate(function: Callable[P, T]) -> Callable[P, T | None]:
-            check(function)
+            actions.check_plain(function)
             template = NameTemplate(name, function)
 
             @wraps(function)

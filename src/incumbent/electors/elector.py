@@ -10,7 +10,7 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, Unpack
 
-from incumbent import names
+from incumbent import actions, names
 from incumbent.electors.identity import Identity
 from incumbent.engine import running, scheduling
 from incumbent.engine.candidacy import Candidacy, Gate
@@ -94,6 +94,10 @@ class Elector:
         self, name: str, action: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
         """Run `action` if elected and return its value; None if not elected within `wait_time`.
+
+        An action is a coroutine function. What gives an awaitable without being one (a lambda, a
+        function whose annotation says so) will do as well; where that is known only by the call,
+        and it gives none, the `TypeError` comes from it, and the run does not count.
 
         An action that returns None looks like one that did not run: `attempt` tells them apart.
 
@@ -435,8 +439,5 @@ def _check_durability(options: LeaderOptions, store: Store) -> None:
 def _bind(
     action: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
 ) -> Callable[[], Awaitable[T]]:
-    if not callable(action):
-        raise TypeError(
-            f"action must be a function that returns an awaitable, not {type(action).__name__}"
-        )
+    actions.check(action)
     return partial(action, *args, **kwargs) if args or kwargs else action

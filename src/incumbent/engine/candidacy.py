@@ -233,11 +233,12 @@ class Candidacy:
         each = self.options.request_timeout
         return Budget(min(each, max(0.0, give_up_at - clock.now())), each)
 
-    async def leave(self, error: BaseException | None) -> Left:
+    async def leave(self, error: BaseException | None, *, counts: bool = True) -> Left:
         """End the term: the action has ended, with `error` or without.
 
         The hooks are told of the error before that, so that nothing of the user's runs from here to
-        the release, and nothing keeps the seat from being given back.
+        the release, and nothing keeps the seat from being given back. An action that does not count
+        leaves its period open, and no result.
         """
         term, lease, mark = self._term, self._lease, self._mark
         self._term = self._lease = self._mark = self._task = None
@@ -250,16 +251,19 @@ class Candidacy:
             stopped = term.disarm(error) and isinstance(error, asyncio.CancelledError)
             handle.drop(lease, mark)
         finally:
-            loss = await self._close(term, error)
+            loss = await self._close(term, error, counts=counts)
         return Left(stopped, loss)
 
-    def _close(self, term: Term, error: BaseException | None) -> Awaitable[LossReason | None]:
+    def _close(
+        self, term: Term, error: BaseException | None, *, counts: bool
+    ) -> Awaitable[LossReason | None]:
         once_per = self.options.once_per
         failed = error is not None or term.loss_reason is not None
-        restore = failed and once_per is not None and once_per.retry_failed
+        restore = not counts or (failed and once_per is not None and once_per.retry_failed)
         if self._gate is None:
             return term.close(restore=restore)
-        return self._gate.close(_deed(term, error), partial(term.close, restore=restore))
+        deed = _deed(term, error) if counts else None
+        return self._gate.close(deed, partial(term.close, restore=restore))
 
     def _claim(self) -> Claim:
         options = self.options

@@ -5,13 +5,12 @@ is never success, and a cancellation of the caller is never swallowed.
 """
 
 import asyncio
-import inspect
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from incumbent import clock
+from incumbent import actions, clock
 from incumbent.backoff import pause_after
 from incumbent.engine.candidacy import Candidacy
 from incumbent.engine.handle import Lease
@@ -55,12 +54,13 @@ async def run(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> Skipp
     error: BaseException | None = None
     value: T | None = None
     try:
-        value = await _awaitable(action())
+        value = await actions.awaitable(action())
     except BaseException as raised:  # noqa: BLE001 - told apart below, when the term is over
         error = raised
     try:
-        stopped, loss = await candidacy.leave(error)
-        if error is not None and not isinstance(error, Exception) and not stopped:
+        none_ran = actions.refused(error)
+        stopped, loss = await candidacy.leave(error, counts=not none_ran)
+        if error is not None and (none_ran or not (isinstance(error, Exception) or stopped)):
             raise error
         return Ended(
             candidacy.leader_id,
@@ -71,12 +71,6 @@ async def run(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> Skipp
         )
     finally:
         del error  # or this frame and its traceback would keep each other alive
-
-
-def _awaitable(result: Awaitable[T]) -> Awaitable[T]:
-    if not inspect.isawaitable(result):
-        raise TypeError(f"action must return an awaitable, not {type(result).__name__}")
-    return result
 
 
 def outcome(ended: Skipped | Ended[T]) -> Outcome[T]:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import NoReturn, Protocol
 
-from incumbent import events
+from incumbent import actions, events
 from incumbent.engine.candidacy import Candidacy
 from incumbent.engine.office import Office
 from incumbent.engine.recess import Recess
@@ -70,7 +70,7 @@ async def _shielded_from_itself(action: Callable[[], Awaitable[object]]) -> obje
     task = asyncio.current_task()
     cancelling = 0 if task is None else task.cancelling()
     try:
-        return await action()
+        return await actions.awaitable(action())
     except asyncio.CancelledError as error:
         if task is not None and task.cancelling() > cancelling:
             raise

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 
 from redis.asyncio import Redis
 
-from bench import candidates, crowd, held, imports, lone, place, queue
+from bench import candidates, capacity, crowd, held, imports, lone, place, queue
 from bench.counts import FULL, QUICK, SMOKE, Counts
 from bench.figures import Figure, table
 from bench.raw import RawCycle
 from kit.servers import Server
 
-PARTS = ("lone", "crowd", "held", "queue", "candidates", "import")
+PARTS = ("lone", "crowd", "held", "queue", "candidates", "capacity", "import")
 
 
 async def measure(server: Server, counts: Counts, parts: Iterable[str]) -> list[Figure]:
@@ -32,6 +32,8 @@ async def measure(server: Server, counts: Counts, parts: Iterable[str]) -> list[
                 figures += await held.measure(server, counts)
             elif part == "candidates":
                 figures += await candidates.measure(server, counts)
+            elif part == "capacity":
+                figures += await capacity.measure(server, counts)
             elif part == "queue":
                 figures += await queue.measure(server, counts)
             else:

@@ -41,7 +41,7 @@ async def measure(server: Server, counts: Counts) -> list[Figure]:
         store = RedisStore(client, "incumbent")
         registry = store.registry
         await asyncio.gather(
-            *(registry.enrol(_stand(number), BUDGET) for number in range(counts.candidates))
+            *(registry.enrol(stand_of(number), BUDGET) for number in range(counts.candidates))
         )
         records = await client.hgetall(KEY)
         await _fill(client, (f"other:{number}" for number in range(counts.other_keys)), b"x")
@@ -77,7 +77,8 @@ async def measure(server: Server, counts: Counts) -> list[Figure]:
     ]
 
 
-def _stand(number: int) -> Enrolment:
+def stand_of(number: int) -> Enrolment:
+    """What a candidate says of itself."""
     said = Metadata({"load": number / 7, "version": "1.2.3", "zone": "north"})
     return Enrolment(election=NAME, node_id=f"node-{number:05}", ttl=TTL, metadata=said)
 

@@ -118,6 +118,10 @@ LEAST = {"min-replicas-to-write": "1", "min-replicas-max-lag": "10"}
         ({"corrupt": ("a",)}, {"keys": "wrong"}),
         ({"ahead_of_time": ("a",)}, {"keys": "wrong"}),
         ({"scanned": False}, {"keys": "note"}),
+        ({"names": 1_000_000, "waiting": 10_000, "candidates": 1_000}, {}),
+        ({"names": 1_000_001}, {"names": "note"}),
+        ({"waiting": 10_001}, {"line": "note"}),
+        ({"candidates": 1_001}, {"candidates": "note"}),
     ],
     ids=str,
 )
@@ -223,6 +227,22 @@ def test_what_a_clock_leaves_that_was_ahead(own_server: Server, doctor: Doctor) 
     assert level == "wrong"
     assert re.search(rf"{seat} lives for 86\d+ s, 3 s at most are asked for", said)
     assert re.search(rf"{tick} is of a period that begins in 86\d+ s", said)
+
+
+def test_what_grows_is_counted(server: Server, doctor: Doctor) -> None:
+    """Names with a fence, the longest line, the election with most candidates."""
+    for election, waiting in (("a", 3), ("b", 7), ("c", 0)):
+        root = f"incumbent:{{{election}}}:"
+        server.cli("SET", root + "fence", 1, "PX", 60_000)
+        for number in range(waiting):
+            server.cli("ZADD", root + "queue", number, f"1:p:1000:{number}")
+        server.cli("PEXPIRE", root + "queue", 60_000)
+    elector = StrategicElector(server.url, strategy=Fifo(), node_id="n")
+    with elector, elector.candidate("d"):
+        _, found = doctor(server.url)
+    assert found["names"] == ("ok", "3, each led within a day")
+    assert found["line"] == ("ok", "7 in the longest one")
+    assert found["candidates"] == ("ok", "1 in the largest election")
 
 
 def test_a_server_that_throws_away(start_server: StartServer, doctor: Doctor) -> None:

@@ -12,7 +12,11 @@ from kit.waiting import wait_until
 
 def question() -> Request:
     """A request that any server answers."""
-    return Request(STATE.command(PackedKeys.of(b"incumbent:x", b"incumbent:y"), (), by_text=True))
+    return Request(
+        STATE.command(
+            PackedKeys.of(b"incumbent:x", b"incumbent:y", b"incumbent:z"), (), by_text=True
+        )
+    )
 
 
 async def test_p9_who_is_queued_behind_an_abandoned_batch_is_sent(

@@ -8,6 +8,10 @@ from incumbent.stores.redis.facts import Facts
 from incumbent.stores.redis.fitness import Finding
 
 OLDEST: Final = (6, 2)
+MANY_NAMES: Final = 1_000_000
+LONG_LINE: Final = 10_000
+MANY_CANDIDATES: Final = 1_000
+
 SHOWN: Final = 5
 """How many keys are named."""
 
@@ -24,6 +28,7 @@ def judge(facts: Facts, lease: float) -> list[Finding]:
         *_clock(facts),
         *_messages(facts),
         *_keys(facts),
+        *_sizes(facts),
     ]
 
 
@@ -157,6 +162,37 @@ def _keys(facts: Facts) -> Iterator[Finding]:
         )
     if not (facts.lasting or facts.corrupt or facts.ahead_of_time):
         yield Finding("keys", "ok", f"{facts.keys}, each with an end and as it should be")
+
+
+def _sizes(facts: Facts) -> Iterator[Finding]:
+    """What grows, and is worth a look from some size on: see docs/capacity.md."""
+    if not facts.scanned:
+        return
+    yield _size(
+        "names",
+        facts.names > MANY_NAMES,
+        f"{facts.names:,}, each led within a day",
+        f"a name keeps some 105 bytes for a day: {facts.names * 105e-6:,.0f} MB by now",
+        "name an election after the job, not after its run",
+    )
+    yield _size(
+        "line",
+        facts.waiting > LONG_LINE,
+        f"{facts.waiting:,} in the longest one",
+        "the death of a waiting process keeps the server busy for some milliseconds",
+        "let fewer stand in line: one in each process",
+    )
+    yield _size(
+        "candidates",
+        facts.candidates > MANY_CANDIDATES,
+        f"{facts.candidates:,} in the largest election",
+        "who looks at them reads them all: milliseconds of the server, and many more of a process",
+        "let fewer stand",
+    )
+
+
+def _size(about: str, many: bool, found: str, means: str, advice: str) -> Finding:  # noqa: FBT001
+    return Finding(about, "note", found, means, advice) if many else Finding(about, "ok", found)
 
 
 def _some(names: tuple[str, ...]) -> str:

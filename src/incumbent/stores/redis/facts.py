@@ -6,6 +6,7 @@ Changes nothing: what might need a right is asked for in a way that fails for an
 import asyncio
 import time
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from os import urandom
 from typing import Any, Final, TypeVar, cast
@@ -103,6 +104,12 @@ class Facts:
     """Seats that outlive what was asked for, and marks of periods that are yet to come: each with
     by how much. A clock leaves them that was ahead and is set back."""
     scanned: bool = True
+    names: int = 0
+    """Elections that have a fence: somebody led within a day."""
+    waiting: int = 0
+    """Places in the longest line."""
+    candidates: int = 0
+    """Records of the election that has most."""
 
 
 async def facts_of(client: Client, prefix: str, within: float) -> Facts:
@@ -138,6 +145,9 @@ async def facts_of(client: Client, prefix: str, within: float) -> Facts:
         corrupt=tuple(sorted(found.corrupt)),
         ahead_of_time=tuple(sorted(found.ahead_of_time)),
         scanned=found.scanned,
+        names=found.names,
+        waiting=found.waiting,
+        candidates=found.candidates,
     )
 
 
@@ -148,6 +158,9 @@ class _Keys:
     corrupt: list[str] = field(default_factory=list)
     ahead_of_time: list[str] = field(default_factory=list)
     scanned: bool = True
+    names: int = 0
+    waiting: int = 0
+    candidates: int = 0
 
 
 class _Look:
@@ -241,10 +254,21 @@ class _Look:
                     complaints = await self._complaints(key, its)
                     found.corrupt += complaints
                     if not complaints:
+                        await self._measure(key, its, found)
                         found.ahead_of_time += await self._ahead_of_time(key, its, ttl, ahead)
         except redis_errors.NoPermissionError:
             found.scanned = False
         return found
+
+    async def _measure(self, key: bytes, its: Named, found: _Keys) -> None:
+        if its.part == "fence":
+            found.names += 1
+        elif its.part == "queue":
+            found.waiting = max(found.waiting, await self._ask(self._client.zcard(text(key))))
+        elif its.part == "candidates":
+            with suppress(redis_errors.NoPermissionError):  # elections do without HLEN
+                count = await self._ask(self._client.hlen(text(key)))
+                found.candidates = max(found.candidates, count)
 
     async def _ahead_of_time(self, key: bytes, its: Named, ttl: int, ahead: float) -> list[str]:
         part = its.part.partition(":")[0]

@@ -17,6 +17,9 @@ TRIES: Final = 3
 CLEAN_UP_WITHIN: Final = 0.1
 """Seconds after which a cancelled task is taken to have swallowed its cancellation."""
 
+STOP_WITHIN: Final = 5.0
+"""Seconds for which a task that swallows cancellations is waited for."""
+
 
 async def finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run ``work()`` to its end, whoever cancels the caller; then hand the cancellation on.
@@ -56,23 +59,34 @@ async def stop(*tasks: "asyncio.Task[Any]") -> None:
 
     On Python 3.11 `asyncio.wait_for` now and then returns its result instead of the cancellation.
     Such a task is cancelled again, but not at once, as by a cancelled scope: that would cut what
-    an obedient one does to clean up.
+    an obedient one does to clean up. One that has swallowed every cancellation for `STOP_WITHIN`
+    is left alone: code of the user's may run in it, as a credential provider does.
     Source: https://github.com/python/cpython/issues/86296
     """
 
     async def insist() -> None:
+        give_up_at = asyncio.get_running_loop().time() + STOP_WITHIN
         for task in tasks:
             if not task.cancelling():  # or it is at its clean-up already
                 task.cancel()
-        while not all(task.done() for task in tasks):
-            _, deaf = await asyncio.wait(tasks, timeout=CLEAN_UP_WITHIN)
+        deaf = [task for task in tasks if not task.done()]
+        while deaf and asyncio.get_running_loop().time() < give_up_at:
+            await asyncio.wait(deaf, timeout=CLEAN_UP_WITHIN)
+            deaf = [task for task in deaf if not task.done()]
             for task in deaf:
                 task.cancel()
 
     try:
         await finish(insist)
     finally:
-        await outlast(*tasks)
+        for task in tasks:
+            task.add_done_callback(_see)
+
+
+def _see(work: "asyncio.Future[Any]") -> None:
+    """Look at its error, so that the loop does not report it as never retrieved."""
+    if not work.cancelled():
+        work.exception()
 
 
 async def heed(cancelling: int) -> None:
@@ -103,7 +117,6 @@ async def outlast(*works: "asyncio.Future[Any]") -> None:
         except asyncio.CancelledError as error:
             cancelled = cancelled or error
     for work in works:
-        if not work.cancelled():
-            work.exception()  # seen, so that the loop does not report it as never retrieved
+        _see(work)
     if cancelled is not None:
         raise cancelled

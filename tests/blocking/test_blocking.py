@@ -1,9 +1,11 @@
 """The electors for threads: the same answers as their asyncio twins, in the caller's own thread."""
 
+import contextvars
 import itertools
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -267,6 +269,32 @@ def test_another_thread_that_asks_to_step_down_waits_for_it(
         assert not free
     asking[0].join(10)
     assert free == [None]
+
+
+@pytest.mark.parametrize("in_context", [False, True])
+def test_p9_a_thread_that_the_action_waits_for_may_step_down(
+    elector: LeaderElector, in_context: bool
+) -> None:
+    """Neither waits for the other without end: at the latest the lease runs out."""
+
+    def act() -> float:
+        lease = current_lease()
+        assert lease is not None
+        context = contextvars.copy_context()
+        target = partial(context.run, lease.step_down) if in_context else lease.step_down
+        asking = threading.Thread(target=target)
+        asking.start()
+        asking.join(30)
+        assert not asking.is_alive()
+        return lease.remaining
+
+    outcome = elector.attempt("one", act)
+    assert isinstance(outcome, LeadershipLost)
+    assert outcome.reason == "stepped_down"
+    if in_context:
+        assert outcome.value, "it was not waited for"
+    else:
+        assert outcome.value == 0.0
 
 
 def test_a_remote_request_reaches_the_holder(elector: LeaderElector, other: LeaderElector) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from incumbent import shield
 from incumbent.shield import finish, heed, outlast, stop, yielding
 from kit.waiting import wait_until
 
@@ -448,6 +449,31 @@ async def test_stop_lets_a_task_clean_up(already: bool) -> None:
     await stop(*tasks)
     assert all(task.cancelled() for task in tasks)
     assert len(cleaned) == 10
+
+
+async def test_p9_stop_gives_up_on_who_never_obeys(
+    monkeypatch: pytest.MonkeyPatch, loop_complaints: list[str]
+) -> None:
+    """It is left alone after a while; what it raises in the end is seen all the same."""
+    monkeypatch.setattr(shield, "STOP_WITHIN", 0.3)
+    may_end = asyncio.Event()
+
+    async def deaf() -> None:
+        while not may_end.is_set():
+            with suppress(asyncio.CancelledError):
+                await may_end.wait()
+        raise OSError("at last")
+
+    task = asyncio.create_task(deaf())
+    async with asyncio.timeout(30):
+        await stop(task)
+    assert not task.done()
+    may_end.set()
+    await asyncio.wait((task,))
+    await asyncio.sleep(0)
+    del task
+    gc.collect()
+    assert not loop_complaints
 
 
 async def test_stop_of_nothing() -> None:

@@ -194,10 +194,11 @@ class BestFirst:
         closing: Callable[[], Awaitable[LossReason | None]],
     ) -> LossReason | None:
         """Note the result ahead of the release, so that who is called by that sees it."""
-        self._rest()
-        if self._reappraisal is not None:
-            self._reappraisal.cancel()
+        noted: list[Deed] = []
         try:
+            self._rest()
+            if self._reappraisal is not None:
+                self._reappraisal.cancel()
             noted = self._deeds(deed)
             self._tasks += [_start(self._record(each)) for each in noted]
             if noted:
@@ -206,6 +207,7 @@ class BestFirst:
             try:
                 loss = await closing()
             finally:
+                self._tell_of_setback(noted)
                 await outlast(*self._tasks)
         return loss
 
@@ -215,14 +217,18 @@ class BestFirst:
         short = clock.now() - self._began < max(probation.EARLY, self._options.lease_time)
         if result == "failed" and short:
             deeds.append("faltered")
+        elif self._early_failures and (result == "succeeded" or not short):
+            deeds.append("steadied")
+        return deeds
+
+    def _tell_of_setback(self, noted: list[Deed]) -> None:
+        """After the release: until then nothing of the user's runs."""
+        if "faltered" in noted:
             times = self._early_failures + 1
             seconds = probation.penalty(times)
             self._polls.office.tell(
                 events.CandidateSetBack, self._voter, times=times, seconds=seconds
             )
-        elif self._early_failures and (result == "succeeded" or not short):
-            deeds.append("steadied")
-        return deeds
 
     async def _record(self, deed: Deed) -> None:
         each = self._options.renewal_budget

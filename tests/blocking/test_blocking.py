@@ -24,7 +24,7 @@ from incumbent import (
 )
 from incumbent import LeaderElector as AsyncElector
 from incumbent.blocking import GroupElector, LeaderElector, Lease, current_lease
-from incumbent.events import TermEnded, TermRenewed
+from incumbent.events import Event, TermEnded, TermRenewed
 from kit.servers import Server
 from kit.waiting import wait_until_blocking
 from promises.scene import THIEF, Journal, all_keys, fence_key, in_line, steal, token_of, ttl_of
@@ -533,3 +533,48 @@ def test_a_hook_cannot_call_its_own_loop(valkey: Server) -> None:
     with LeaderElector(valkey.url, quick(), hooks=[hook]) as elector:
         assert elector.run_if_leader("one", lambda: 1) == 1
     assert "hook" in refusals[0]
+
+
+class FrozenError(Exception):
+    """An error that takes no note."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("frozen")
+
+
+def test_p6_an_error_that_takes_no_note_comes_out_as_it_is(
+    elector: LeaderElector, valkey: Server
+) -> None:
+    """A loss cannot be noted on it; by way of `lead()` neither."""
+    error = FrozenError()
+
+    def fail() -> None:
+        steal(valkey, "one")
+        assert here().lost.wait(30)
+        raise error
+
+    with pytest.raises(FrozenError) as caught:
+        elector.run_if_leader("one", fail)
+    assert caught.value is error
+    valkey.cli("DEL", "incumbent:{one}:seat:0")
+    with pytest.raises(FrozenError) as caught, elector.lead("one") as lease:
+        steal(valkey, "one")
+        assert lease.lost.wait(30)
+        raise error
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, ValueError])
+def test_p4_a_hook_that_raises_ends_neither_the_loop_nor_a_term(
+    kind: type[BaseException], valkey: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is called in the loop's thread, which is everybody's: whatever it raises is logged."""
+
+    def hook(event: Event) -> None:
+        raise kind("mine")
+
+    with LeaderElector(valkey.url, quick(), hooks=[hook]) as elector:
+        assert elector.run_if_leader("one", lambda: 7) == 7
+        assert elector.run_if_leader("one", lambda: 8) == 8
+    assert token_of(valkey, "one") is None
+    assert sum("hook failed" in each.getMessage() for each in caplog.records) == 4

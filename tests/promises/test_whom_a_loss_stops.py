@@ -7,6 +7,7 @@ campaign.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Literal
 
 import pytest
 
@@ -15,29 +16,32 @@ from incumbent.events import CancellationIgnored, NobodyToStop, TermLost
 from kit.servers import Server
 from promises.scene import Journal, cancel, here, is_held, nothing, steal
 
-Block = AbstractAsyncContextManager[Lease, None]
+Block = AbstractAsyncContextManager[Lease | None, None]
 
 
-async def by_wait_for(block: Block) -> Lease:
+async def by_wait_for(block: Block) -> Lease | None:
     """On Python 3.11 in a task of its own."""
     return await asyncio.wait_for(block.__aenter__(), 30)
 
 
-async def by_a_task(block: Block) -> Lease:
+async def by_a_task(block: Block) -> Lease | None:
     """In a task of its own on every Python."""
     return await asyncio.create_task(block.__aenter__())
 
 
+@pytest.mark.parametrize("method", ["lead", "try_lead"])
 @pytest.mark.parametrize("enter", [by_wait_for, by_a_task])
 async def test_p3_who_calls_aenter_is_stopped(
     elector: LeaderElector,
     valkey: Server,
     journal: Journal,
-    enter: Callable[[Block], Awaitable[Lease]],
+    enter: Callable[[Block], Awaitable[Lease | None]],
+    method: Literal["lead", "try_lead"],
 ) -> None:
     """Also when the coroutine runs in a task of its own: the block belongs to who called it."""
-    block = elector.lead("one")
+    block: Block = getattr(elector, method)("one")
     lease = await enter(block)
+    assert lease is not None
     steal(valkey, "one")
     with pytest.raises(asyncio.CancelledError) as stopped:
         await asyncio.sleep(30)

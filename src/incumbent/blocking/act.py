@@ -25,12 +25,16 @@ class Act:
     def __call__(self, told: Started) -> Any:
         """Run it, and remember what no coroutine could raise."""
         self.error = None
-        with leases.under(Lease(told.lease, told.lost)):
-            try:
-                return actions.done(self._action())
-            except StopIteration as error:
-                self.error = error
-                raise
+        lease = Lease(told.lease, told.lost)
+        leases.push(lease)
+        # No `contextmanager` around it: that sets attributes of errors, and some are frozen.
+        try:
+            return actions.done(self._action())
+        except StopIteration as error:
+            self.error = error
+            raise
+        finally:
+            leases.drop(lease)
 
 
 def bind(action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Callable[[], T]:

@@ -3,8 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from datetime import datetime
 from functools import partial
@@ -198,13 +197,3 @@ def push(lease: Lease) -> None:
 def drop(lease: Lease) -> None:
     """Take `lease` out of this thread's, wherever it stands."""
     _leases.set(tuple(other for other in _leases.get() if other is not lease))
-
-
-@contextmanager
-def under(lease: Lease) -> Generator[Lease, None, None]:
-    """Work under `lease`."""
-    push(lease)
-    try:
-        yield lease
-    finally:
-        drop(lease)

@@ -55,6 +55,8 @@ async def schedule(
             left = _seconds_left(period, store)
             office.tell(events.AttemptDelayed, candidacy, error=error, retry_in=left)
         if candidacy.ran_until is not None:
+            # The server may have told that it is earlier than when the last tick was answered.
+            answered = min(answered, once_per.period(store.wall_clock()))
             await recess.over(candidacy.ran_until)
             continue
         # The server may have told that it is earlier than we thought: then the tick is yet to come.

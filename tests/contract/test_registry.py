@@ -254,6 +254,19 @@ async def test_of_three_the_last_to_leave_ends_the_record(registrar: Registrar) 
     assert await registrar.nodes("job") == []
 
 
+async def test_a_node_that_crashes_all_the_time_leaves_no_long_record(registrar: Registrar) -> None:
+    """Eight stands of one id are known beside the last, however many there were."""
+    for number in range(30):
+        await registrar.enrol(process_of(number))
+    answers = [
+        await registrar.registry.withdraw(process_of(number), BUDGET)
+        for number in reversed(range(21, 30))
+    ]
+    assert answers == ["taken"] * 8 + ["withdrawn"]
+    if registrar.server is not None:
+        assert not registrar.on_server.cli("EXISTS", "incumbent:{job}:candidates")
+
+
 async def test_the_record_of_a_dead_twin_ends_in_its_time(registrar: Registrar) -> None:
     """Who is left by the living one alone stands for what its own TTL allows."""
     await registrar.enrol(process_of(1, ttl=0.4))

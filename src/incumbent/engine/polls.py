@@ -87,6 +87,8 @@ class Polls:
         if not problems:
             self._doubtful.discard(voter)
         elif voter not in self._doubtful:
+            if len(self._doubtful) >= REMEMBERED:
+                self._doubtful.clear()
             self._doubtful.add(voter)
             first = tuple(sorted(problems.items())[:MOST_TOLD])
             self.office.tell(events.ScoresDoubtful, voter, problems=first)

@@ -17,6 +17,9 @@ from incumbent.strategy import Candidate, Snapshot, probation
 GONE_FOR: Final = 60.0
 """Seconds for which a withdrawn token is remembered."""
 
+MOST_OTHERS: Final = 8
+"""Stands of one node id that are known beside the last."""
+
 
 @dataclass(slots=True)
 class _Record:
@@ -69,6 +72,8 @@ class MemoryRegistry:
             if old.token != enrolment.token:
                 new.others[old.token] = old.ends_at
                 shared = known
+                if len(new.others) > MOST_OTHERS:
+                    del new.others[next(iter(new.others))]
         standing[enrolment.node_id] = new
         self._records[enrolment.election] = standing
         return Enrolled(candidate.registered_at, fresh=old is None, shared=shared)

@@ -41,6 +41,9 @@ if old and tonumber(old.expires) > now then
   new.others, found = others_of(old, token, now)
   if old.token ~= token then
     new.others = new.others .. old.token .. '=' .. old.expires .. ';'
+    if select(2, string.gsub(new.others, ';', '')) > MOST_OTHERS then
+      new.others = string.match(new.others, ';(.*)$') -- without the first, which enrolled the longest ago
+    end
     if found then
       answer = 'shared'
     end

@@ -336,7 +336,7 @@ async def test_who_only_stands_takes_no_rank(town: Town) -> None:
 
 
 async def test_a_heartbeat_tells_at_once_who_contends(town: Town) -> None:
-    """From the first wait on, not a third of the TTL later; and no longer when it has given up."""
+    """From the first wait on, not a third of the TTL later; and soon no longer when it gave up."""
     a, b = town.node("a", wait_time=None), town.node("b", wait_time=5)
 
     async def contends() -> bool:
@@ -348,6 +348,11 @@ async def test_a_heartbeat_tells_at_once_who_contends(town: Town) -> None:
         async with running(a.attempt("job", nothing)):
             await wait_until(contends)
         assert Voter("job", "a") not in a._polls.contenders
+
+        async def rests() -> bool:
+            return not await contends()
+
+        await wait_until(rests)
     assert Voter("job", "b") not in b._polls.contenders
 
 

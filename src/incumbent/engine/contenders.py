@@ -37,17 +37,21 @@ class Contenders:
         """It contends from now on: once more, if it did so already. With `tell` it is told soon."""
         self._contending[voter] += 1
         if tell:
-            for beat in self._standing.get(voter, ()):
-                beat()
+            self._tell(voter)
 
     def leave(self, voter: Voter) -> None:
-        """Once less."""
+        """Once less. When that was the last time, it is told soon."""
         self._contending[voter] -= 1
         if self._contending[voter] <= 0:
             del self._contending[voter]
+            self._tell(voter)
+
+    def _tell(self, voter: Voter) -> None:
+        for beat in self._standing.get(voter, ()):
+            beat()
 
     def stand(self, voter: Voter, beat: Callable[[], None]) -> None:
-        """It stands: `beat` is called when others are to learn soon that it contends."""
+        """It stands: `beat` is called when it may have to tell something new."""
         self._standing.setdefault(voter, []).append(beat)
 
     def withdraw(self, voter: Voter, beat: Callable[[], None]) -> None:

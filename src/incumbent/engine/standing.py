@@ -29,6 +29,9 @@ GRID: Final = 0.05
 
 FIRST_PAUSE: Final = 0.1
 
+A_MOMENT: Final = 1.0
+"""Seconds after which a node that contends no more tells it: a campaign may only pause."""
+
 
 class Standing:
     """A candidate, for a block: see `StrategicElector.candidate`. Not to be entered twice."""
@@ -133,9 +136,24 @@ class Standing:
         await self._withdraw()
 
     def _beat_soon(self) -> None:
-        """Others are to learn that this node contends, unless the last heartbeat has told it."""
-        if not self._enrolment.contending:
+        """Others are to learn whether this node contends, unless the last heartbeat has told it.
+
+        At once when it does; a little later when it does not, as it may be back in a moment.
+        """
+        if not self._stale:
+            return
+        if self._enrolment.contending:
+            asyncio.get_running_loop().call_later(A_MOMENT, self._beat_if_stale)
+        else:
             self._bell.ring()
+
+    def _beat_if_stale(self) -> None:
+        if self._stale and not self._over:
+            self._bell.ring()
+
+    @property
+    def _stale(self) -> bool:
+        return self._enrolment.contending != (self._voter in self._polls.contenders)
 
     async def _beat(self) -> None:
         """Enrol every third of the TTL; after a failure again, with back-off, for ever."""

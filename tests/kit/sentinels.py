@@ -92,6 +92,24 @@ class Watched:
 
         wait_until_blocking(over, within=WITHIN, what=f"{old!r} is followed by another")
 
+    def add_sentinel(self) -> Sentinel:
+        """Start one more, and wait until it and the first one know each other and the replica."""
+        new = Sentinel(self.primary).start()
+
+        def met() -> bool:
+            know = [each.cli("SENTINEL", "SENTINELS", SERVICE) for each in (self.sentinel, new)]
+            return all(know) and bool(new.cli("SENTINEL", "SLAVES", SERVICE))
+
+        wait_until_blocking(met, within=WITHIN, what=f"{new!r} is known", every=0.05)
+        return new
+
+    def replace_sentinel(self, new: Sentinel) -> None:
+        """The first one is gone for good, in good order, and `new` knows of it no more."""
+        old, self.sentinel = self.sentinel, new
+        old.close()
+        new.cli("SENTINEL", "RESET", SERVICE)
+        wait_until_blocking(self._healthy, within=WITHIN, what=f"{self!r} is well", every=0.05)
+
     def heal(self) -> None:
         """Bring back what was killed, and wait until all is well."""
         for each in (*self.servers, self.sentinel):

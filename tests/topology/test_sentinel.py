@@ -213,7 +213,10 @@ async def test_p4_who_stops_asking_a_sentinel_leaves_no_connection(
 ) -> None:
     """At each suspension in turn: who is still asked when enough have answered is cancelled."""
     manager = manager_of(start_watched().sentinel)
-    ask = partial(sentinels._ask, manager, manager.sentinels[0], SERVICE)
+    known = sentinels.known_to(manager, SERVICE)
+    (place,) = known.order()
+    round_ = sentinels.Round(known)
+    ask = partial(sentinels._ask, manager, SERVICE, place, round_)
     for way in (by_task, by_task_again, by_scope):
         points = 0
         while (await way(ask, points + 1, late=late)).struck:

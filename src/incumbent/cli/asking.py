@@ -16,7 +16,7 @@ from incumbent.cli.endings import MistakeError, UnavailableError
 from incumbent.cli.serving import serving
 from incumbent.electors.group import MOST_SEATS
 from incumbent.events import Hook
-from incumbent.stores.redis import Client, ServerError, survey
+from incumbent.stores.redis import Client, ServerError, discreet, survey
 from incumbent.strategy import Strategy
 
 T = TypeVar("T")
@@ -133,9 +133,8 @@ async def reaching(where: Where) -> AsyncGenerator[Client]:
     try:
         yield client
     except ServerError as error:
-        raise UnavailableError(
-            f"the server does not answer as it should: {' '.join(str(error).split())}"
-        ) from None
+        said = " ".join(str(discreet(error, client)).split())
+        raise UnavailableError(f"the server does not answer as it should: {said}") from None
     except ValueError as error:
         raise MistakeError(str(error)) from None
     finally:

@@ -3,7 +3,8 @@
 from typing import Final
 
 from incumbent.cli.endings import MistakeError
-from incumbent.stores.redis import Client, client_of
+from incumbent.stores.redis import Client
+from incumbent.stores.redis.urls import client_of
 
 DEFAULT_URL: Final = "redis://localhost:6379"
 

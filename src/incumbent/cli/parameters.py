@@ -77,9 +77,9 @@ url_option: Final = click.option(
     default=DEFAULT_URL,
     show_default=True,
     metavar="URL",
-    help="The server: redis://, rediss://, unix://, redis+sentinel://h1,h2/service/db, or"
-    " embedded:// for one of this command's own, to try things. Also by INCUMBENT_URL, which"
-    " shows no password in the list of processes.",
+    help="The server: redis://, rediss://, unix://, redis+sentinel://h1,h2/service/db,"
+    " redis+cluster://h1,h2 (rediss+... by TLS), or embedded:// for one of this command's own, to"
+    " try things. Also by INCUMBENT_URL, which shows no password in the list of processes.",
 )
 
 prefix_option: Final = click.option(

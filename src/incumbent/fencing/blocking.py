@@ -7,7 +7,7 @@ from incumbent.errors import StaleFenceError
 from incumbent.fencing.connections import is_sqlalchemy, refuse_autocommit, style_of
 from incumbent.fencing.scripts import Evaluating, Part, call_of, refusal_of
 from incumbent.fencing.statements import CREATE_TABLE, Statement, guard_of
-from incumbent.stores.redis import ServerError
+from incumbent.stores.redis import ServerError, discreet
 
 __all__ = ["CREATE_TABLE", "StaleFenceError", "fenced_eval", "guard"]
 
@@ -61,7 +61,7 @@ def fenced_eval(
     try:
         return redis.eval(*call)
     except ServerError as error:
-        raise refusal_of(error, register, fence) or error from None
+        raise refusal_of(error, register, fence) or discreet(error, redis) from None
 
 
 def _affects_a_row(connection: Any, statement: Statement) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from incumbent.errors import StaleFenceError
 from incumbent.fencing.statements import check
-from incumbent.stores.redis import ServerError
+from incumbent.stores.redis import ServerError, discreet
 
 STALE: Final = "STALEFENCE "
 MAX_FENCE: Final = 2**53 - 1
@@ -63,7 +63,7 @@ async def fenced_eval(
     try:
         return await redis.eval(*call)
     except ServerError as error:
-        raise refusal_of(error, register, fence) or error from None
+        raise refusal_of(error, register, fence) or discreet(error, redis) from None
 
 
 def call_of(

@@ -34,7 +34,7 @@ from incumbent.cli.run.signals import ENDING, Signals
 from incumbent.cli.run.words import news, not_elected, say
 from incumbent.cli.serving import serving
 from incumbent.events import Event, Hook
-from incumbent.stores.redis import Client, ServerError
+from incumbent.stores.redis import Client, ServerError, discreet
 
 
 class FailedError(Exception):
@@ -138,9 +138,8 @@ async def _electing(
         async with _elector(client, task, told) as elector:
             yield elector
     except ServerError as error:
-        raise UnavailableError(
-            f"the server does not answer as it should: {' '.join(str(error).split())}"
-        ) from None
+        said = " ".join(str(discreet(error, client)).split())
+        raise UnavailableError(f"the server does not answer as it should: {said}") from None
     finally:
         await client.aclose()
 

@@ -2,7 +2,7 @@
 
 from redis.exceptions import RedisError as ServerError
 
+from incumbent.stores.redis.discretion import discreet
 from incumbent.stores.redis.store import Client, RedisStore
-from incumbent.stores.redis.urls import client_of
 
-__all__ = ["Client", "RedisStore", "ServerError", "client_of"]
+__all__ = ["Client", "RedisStore", "ServerError", "discreet"]

@@ -18,6 +18,7 @@ from incumbent.backoff import pause_after
 from incumbent.shield import finish
 from incumbent.stores.base import Budget
 from incumbent.stores.redis import faults
+from incumbent.stores.redis.discretion import discreet
 from incumbent.stores.redis.primary import Primary
 from incumbent.stores.redis.scripts import PackedKeys, Script
 from incumbent.stores.redis.server import Server
@@ -99,7 +100,7 @@ class Caller:
                 said = said if isinstance(error, redis_errors.TimeoutError) else error
                 if not faults.worth_sending_again(error) or clock.now() + pause >= deadline:
                     # A last try that is cut short must not hide what was said before.
-                    raise said or error from None
+                    raise discreet(said or error) from None
                 await asyncio.sleep(pause)
             within = min(budget.each, deadline - clock.now())
             request = request.renewed(command, asking=detour is not None)

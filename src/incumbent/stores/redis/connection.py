@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 
 from incumbent.shield import yielding
 from incumbent.stores.redis import sentinels
+from incumbent.stores.redis.discretion import discreet
 from incumbent.stores.redis.slots import Address
 
 # Releases before 5.3 want to be told a command; later ones warn about it.
@@ -91,10 +92,19 @@ class KeptConnection:
         except BaseException as error:
             # A log-in that was cut must not leave a connection that looks ready.
             await _disconnect(connection)
-            if isinstance(error, redis_errors.RedisError) or not isinstance(error, Exception):
+            if not isinstance(error, Exception):
                 raise
-            # From a credential provider, or a connect function.
-            raise redis_errors.ConnectionError(f"could not connect: {error!r}") from error
+            reason = self._reason(error)
+            raise reason from reason.__cause__
+
+    def _reason(self, error: Exception) -> redis_errors.RedisError:
+        """Why it could not be connected, without the passwords that were on the way."""
+        if isinstance(error, redis_errors.RedisError):
+            return discreet(error, self._pool)
+        # From a credential provider, or a connect function.
+        failed = redis_errors.ConnectionError(f"could not connect: {error!r}")
+        failed.__cause__ = error
+        return discreet(failed, self._pool)
 
     async def _reach(self, connection: AbstractConnection) -> None:
         if isinstance(self._pool, SentinelConnectionPool):

@@ -56,6 +56,12 @@ class NodePool:
         self._mine: ClusterNode | None = self._make() if own else None
         self._lent: dict[AbstractConnection, tuple[ClusterNode, Any]] = {}
 
+    @property
+    def connection_kwargs(self) -> dict[str, Any]:
+        """With what connections are made."""
+        options: dict[str, Any] = self._client.get_connection_kwargs()
+        return options
+
     def get_available_connection(self) -> AbstractConnection:
         """A connection that is not open: one that is may be in the mode that replicas need.
 

@@ -3,23 +3,111 @@
 The caller's own client asks one after the other, each for as long as its own timeouts and retries
 are, so that the first one's death may outlast a lease. It also believes the first that answers,
 which may be behind the others, and one that is about to replace the primary that it names: such a
-primary, back from the dead or not told yet, grants leases that nobody else will know of.
+primary, back from the dead or not told yet, grants leases that nobody else will know of. And it
+asks only those that the user named, all of which may have been replaced by others meanwhile.
 """
 
 import copy
+from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
+from weakref import WeakKeyDictionary
 
+from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
+from redis.asyncio.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
+from incumbent import clock
 from incumbent.shield import finish
+from incumbent.stores.redis import faults
 from incumbent.stores.redis.canvass import PATIENCE, canvass
+from incumbent.stores.redis.discretion import discreet
 from incumbent.stores.redis.replies import text
 from incumbent.stores.redis.slots import Address
+
+LEARN_EVERY: Final = 30.0
+"""Seconds after which Sentinels are asked which others there are, when they are asked anything."""
+
+
+class Known:
+    """The Sentinels that one client knows of, for one service."""
+
+    def __init__(self, manager: Sentinel) -> None:
+        models = [(each.connection_pool, _options(each)) for each in manager.sentinels]
+        self.models: dict[Address, tuple[type[AbstractConnection], dict[str, Any]]] = {
+            (its["host"], int(its["port"])): (pool.connection_class, its) for pool, its in models
+        }
+        """Those that the user named, and how they are connected to."""
+        self.enough: int = (len(models) + 1) // 2
+        self.told: frozenset[Address] = frozenset()
+        """Those of which others have told, and that the user did not name."""
+        self._answered: dict[Address, float] = {}
+        self._learned_at = float("-inf")
+
+    def order(self) -> list[Address]:
+        """Whom to ask: first those that answered last, and were believed."""
+        places = (*self.models, *sorted(self.told))
+        return sorted(places, key=lambda each: -self._answered.get(each, 0.0))
+
+    def client(self, place: Address) -> Redis:
+        """A client of the Sentinel at `place`, which tries once. Its pool is to be disconnected."""
+        kind, options = self.models.get(place) or next(iter(self.models.values()))
+        options = options | {"host": place[0], "port": place[1], "retry": Retry(NoBackoff(), 0)}
+        return Redis(connection_pool=ConnectionPool(connection_class=kind, **options))
+
+    def due(self, now: float) -> bool:
+        """Whether it is time to ask which others there are."""
+        return now - self._learned_at >= LEARN_EVERY
+
+    def believed(self, round_: "Round", primary: Address, now: float) -> None:
+        """Enough of them agree that it is `primary`: what these say of others is believed too."""
+        agreed = [each for each, said in round_.said.items() if said == primary]
+        self._answered |= dict.fromkeys(agreed, now)
+        others = [round_.others[each] for each in agreed if each in round_.others]
+        if others:
+            self.told = frozenset(agreed).union(*others) - self.models.keys()
+            self._learned_at = now
+            known = self.told.union(self.models)
+            self._answered = {each: at for each, at in self._answered.items() if each in known}
+
+
+class Round:
+    """What was heard when Sentinels were asked once."""
+
+    def __init__(self, known: Known) -> None:
+        self.said: dict[Address, Address] = {}
+        """Whom each names."""
+        self.others: dict[Address, frozenset[Address]] = {}
+        """Of which others each that was asked that has told."""
+        self._told = known.told
+        self._voices: dict[str, Address] = {}
+
+    def hear(self, place: Address, name: str | None) -> None:
+        """The Sentinel called `name` has spoken at `place`: one voice, however it is reached.
+
+        The user may have named it by a name of its host, and others tell of it by a number.
+
+        Raises:
+            redis.exceptions.ConnectionError: it has spoken already, or may have.
+        """
+        before = place if name is None else self._voices.setdefault(name, place)
+        twice = before != place and not self._told.isdisjoint({place, before})
+        if twice or (name is None and place in self._told):
+            raise redis_errors.ConnectionError("this Sentinel may have been asked already")
+
+
+_KNOWN: Final[WeakKeyDictionary[Sentinel, dict[str, Known]]] = WeakKeyDictionary()
+
+
+def known_to(manager: Sentinel, service: str) -> Known:
+    """The Sentinels that the client with this `manager` knows of."""
+    services = _KNOWN.setdefault(manager, {})
+    if service not in services:
+        services[service] = Known(manager)
+    return services[service]
 
 
 async def connect(connection: AbstractConnection, pool: SentinelConnectionPool) -> None:
@@ -28,45 +116,86 @@ async def connect(connection: AbstractConnection, pool: SentinelConnectionPool) 
     Raises:
         redis.exceptions.ConnectionError: no Sentinel knows one, or it cannot be reached.
     """
+    await cast(Any, connection).connect_to(await address_for(pool))
+
+
+async def address_for(pool: SentinelConnectionPool) -> Address:
+    """Where the connections of `pool` have to lead to now; idle ones that lead elsewhere are cut.
+
+    Raises:
+        redis.exceptions.ConnectionError: too few Sentinels know it.
+        redis.exceptions.AuthenticationError: they refuse the log-in.
+    """
     known = cast(Any, pool)  # redis-py left it without types
     address = await primary_of(known.sentinel_manager, known.service_name)
     if known.master_address != address:
         # As the pool itself does it: what is idle may lead to the old primary.
         known.master_address = address
         await finish(partial(known.disconnect, inuse_connections=False))
-    await cast(Any, connection).connect_to(address)
-
-
-async def primary_of(manager: Sentinel, service: str) -> Address:
-    """Where the primary of `service` is: at least half of the Sentinels say so.
-
-    Not more than half: of two, one may be gone.
-
-    Raises:
-        redis.exceptions.ConnectionError: too few know one, or they replace it just now.
-    """
-    asks = [partial(_ask, manager, sentinel, service) for sentinel in manager.sentinels]
-    nobody = f"there is no Sentinel to ask for {service!r}"
-    return await canvass(asks, PATIENCE, nobody, enough=(len(asks) + 1) // 2)
-
-
-async def _ask(manager: Sentinel, sentinel: Redis, service: str) -> Address:
-    options = dict(sentinel.connection_pool.connection_kwargs)
-    options["retry"] = Retry(NoBackoff(), 0)
-    kind = sentinel.connection_pool.connection_class
-    impatient = Redis(connection_pool=ConnectionPool(connection_class=kind, **options))
-    cast(Any, impatient).sentinel_masters = partial(_masters, impatient, service)
-    alone: Any = copy.copy(manager)  # so that whatever the caller's does with an answer is done
-    alone.sentinels = [impatient]
-    try:
-        address: Address = await alone.discover_master(service)
-    finally:
-        # Which itself, if it is cancelled at its start, leaves them open.
-        await finish(impatient.connection_pool.disconnect)
     return address
 
 
-async def _masters(sentinel: Redis, service: str) -> Any:
+async def primary_of(manager: Sentinel, service: str) -> Address:
+    """Where the primary of `service` is: as many Sentinels say so as half of the given ones are.
+
+    Not more than half: of two, one may be gone. Those that were learned of take their place.
+
+    Raises:
+        redis.exceptions.ConnectionError: too few know one, or they replace it just now.
+        redis.exceptions.AuthenticationError: they refuse the log-in.
+    """
+    known = known_to(manager, service)
+    round_ = Round(known)
+    asks = [partial(_ask, manager, service, place, round_) for place in known.order()]
+    nobody = f"there is no Sentinel to ask for {service!r}"
+    primary = await canvass(asks, PATIENCE, nobody, enough=known.enough)
+    known.believed(round_, primary, clock.now())
+    return primary
+
+
+async def _ask(manager: Sentinel, service: str, place: Address, round_: Round) -> Address:
+    known, heard = known_to(manager, service), list[redis_errors.RedisError]()
+    impatient = known.client(place)
+    cast(Any, impatient).sentinel_masters = partial(_masters, impatient, service, heard)
+    alone: Any = copy.copy(manager)  # so that whatever the caller's does with an answer is done
+    alone.sentinels = [impatient]
+    try:
+        address = await _discover(alone, service)
+        if address is None:
+            raise discreet(_why(heard, place, service), impatient)
+        await _listen(impatient, known, place, service, round_)
+    finally:
+        # Which itself, if it is cancelled at its start, leaves them open.
+        await finish(impatient.connection_pool.disconnect)
+    round_.said[place] = address
+    return address
+
+
+async def _discover(manager: Any, service: str) -> Address | None:
+    """Whom the one Sentinel of `manager` names; redis-py's own words may have passwords in them."""
+    try:
+        address: Address = await manager.discover_master(service)
+    except MasterNotFoundError:
+        return None
+    return address
+
+
+def _why(
+    heard: list[redis_errors.RedisError], place: Address, service: str
+) -> redis_errors.RedisError:
+    """Why a Sentinel has named nobody."""
+    where = f"the Sentinel at {place[0]}:{place[1]}"
+    if not heard:
+        return MasterNotFoundError(f"{where} knows no primary of {service!r} that is well")
+    error = heard[-1]
+    if not faults.passing(error):
+        return redis_errors.AuthenticationError(f"{where} refuses the log-in: {error}")
+    late = isinstance(error, redis_errors.TimeoutError)
+    kind = redis_errors.TimeoutError if late else redis_errors.ConnectionError
+    return kind(f"{where} does not answer: {error}")
+
+
+async def _masters(sentinel: Redis, service: str, heard: list[redis_errors.RedisError]) -> Any:
     """What `sentinel` says of its primaries, but of one that is being replaced the truth.
 
     Until the fail-over is over it goes on describing the old one there, and if that is back, as
@@ -74,7 +203,11 @@ async def _masters(sentinel: Redis, service: str) -> Any:
     before that nobody is the primary: what the old one grants now may be forgotten.
     Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/
     """
-    masters: Any = await Redis.sentinel_masters(sentinel)
+    try:
+        masters: Any = await Redis.sentinel_masters(sentinel)
+    except (redis_errors.ConnectionError, redis_errors.TimeoutError) as error:
+        heard.append(error)  # all that is left of it is a text
+        raise
     state = masters.get(service)
     if state and "failover_in_progress" in state["flags"]:
         command = "SENTINEL GET-MASTER-ADDR-BY-NAME"
@@ -83,3 +216,23 @@ async def _masters(sentinel: Redis, service: str) -> Any:
         state["is_master"] = promoted != (state["ip"], state["port"])
         state.update(ip=promoted[0], port=promoted[1], is_sdown=False, is_odown=False)
     return masters
+
+
+async def _listen(sentinel: Any, known: Known, place: Address, service: str, round_: Round) -> None:
+    """Which one has spoken, and, now and then: which others are there?"""
+    if known.told:
+        name: str | None = None
+        with suppress(redis_errors.ResponseError):  # it does not let us ask
+            name = text(await sentinel.execute_command("SENTINEL MYID"))
+        round_.hear(place, name)
+    if known.due(clock.now()):
+        try:
+            # Not by redis-py's own method: that of 6.4 cannot be called.
+            others = await sentinel.execute_command("SENTINEL SENTINELS", service)
+        except redis_errors.ResponseError:
+            others = []
+        round_.others[place] = frozenset((text(each["ip"]), int(each["port"])) for each in others)
+
+
+def _options(sentinel: Redis) -> dict[str, Any]:
+    return dict(sentinel.connection_pool.connection_kwargs)

@@ -45,6 +45,12 @@ class SlotPool:
         """A way for this transaction alone, which keeps no connection after it was asked."""
         self._pool: NodePool | None = None
 
+    @property
+    def connection_kwargs(self) -> dict[str, Any]:
+        """With what connections are made."""
+        options: dict[str, Any] = self._client.get_connection_kwargs()
+        return options
+
     async def get_connection(self, *_: Any, **__: Any) -> AbstractConnection:
         """A connection to the node that has the slot, closed as yet."""
         way = await self._way()
@@ -88,6 +94,12 @@ class BlockingSlotPool:
         self._pool: Any = None
         node = self._client.get_nodes()[0]
         self.response_callbacks: Any = self._client.get_redis_connection(node).response_callbacks
+
+    @property
+    def connection_kwargs(self) -> dict[str, Any]:
+        """With what connections are made."""
+        options: dict[str, Any] = self._client.get_connection_kwargs()
+        return options
 
     def get_connection(self, *args: Any, **options: Any) -> Any:
         """A connection to the node that has the slot."""

@@ -28,6 +28,7 @@ from incumbent.shield import finish, heed
 from incumbent.stores.base import Budget, Tenure
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.caller import pause_for
+from incumbent.stores.redis.discretion import discreet
 from incumbent.stores.redis.slot_pool import BlockingSlotPool, FindWay, SlotPool
 from incumbent.stores.redis.slots import slot_of
 
@@ -190,7 +191,7 @@ class Transaction(Pipeline):
                         tries.queue(self)
                         answers = await super().execute(raise_on_error=False)
                     except redis_errors.RedisError as error:
-                        refusal = tries.judge(error)
+                        refusal = tries.judge(discreet(error, self.connection_pool))
                     else:
                         await heed(cancelling)
                         return tries.results(self, answers, raise_first=raise_on_error)
@@ -271,7 +272,7 @@ class BlockingTransaction(BlockingPipeline):
                     tries.queue(self)
                     answers = super().execute(raise_on_error=False)
                 except redis_errors.RedisError as error:
-                    refusal = tries.judge(error)
+                    refusal = tries.judge(discreet(error, self.connection_pool))
                 else:
                     return tries.results(self, answers, raise_first=raise_on_error)
                 self.reset()

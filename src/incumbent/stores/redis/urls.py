@@ -4,19 +4,29 @@ No message of an error shows any part of the URL: there may be a password in it.
 """
 
 from typing import Any, Final
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.sentinel import Sentinel
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 
+from incumbent.stores.redis import sentinels, url_options
+from incumbent.stores.redis.slots import Address
 from incumbent.stores.redis.store import Client
 
-SENTINEL: Final = "redis+sentinel"
+SENTINEL: Final = ("redis+sentinel", "rediss+sentinel")
 CLUSTER: Final = ("redis+cluster", "rediss+cluster")
 ONE_SERVER: Final = ("redis", "rediss", "unix")
 PORT: Final = 6379
 SENTINEL_PORT: Final = 26379
+
+
+class _ByHalf(SentinelConnectionPool):
+    """Leads to whom half of the Sentinels name, also for the client's own commands."""
+
+    async def get_master_address(self) -> Address:
+        """Where that is."""
+        return await sentinels.address_for(self)
 
 
 class _BySentinels(Redis):
@@ -36,33 +46,51 @@ def client_of(url: str) -> Client:
     ``unix://[user:password@]/path[?db=0]``, and
     ``redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]``, whose
     credentials are the server's; the Sentinels' own are ``?sentinel_username=...`` and
-    ``&sentinel_password=...``. ``redis+cluster://[user:password@]host[:port][,host[:port]...]``
-    names some nodes of a cluster, which know the others; ``rediss+cluster://`` the same by TLS.
+    ``&sentinel_password=...``; ``rediss+sentinel://`` the same by TLS.
+    ``redis+cluster://[user:password@]host[:port][,host[:port]...]`` names some nodes of a cluster,
+    which know the others; ``rediss+cluster://`` the same by TLS. Options, as
+    ``?socket_timeout=5&ssl_ca_certs=/ca.pem``, are those of redis-py.
 
     Raises:
         ValueError: this is no such URL.
     """
     scheme = url.partition("://")[0].lower() if "://" in url else ""
-    if scheme not in {SENTINEL, *CLUSTER, *ONE_SERVER}:
+    if scheme not in {*SENTINEL, *CLUSTER, *ONE_SERVER}:
         raise ValueError(
             "a server's URL must begin with redis://, rediss://, unix://, redis+sentinel://,"
-            " redis+cluster:// or rediss+cluster://"
+            " rediss+sentinel://, redis+cluster:// or rediss+cluster://"
         )
+    mistake = "a mistake in it"
     try:
         parts = urlsplit(url)
-        if scheme in CLUSTER:
-            return _cluster(parts)
-        return _by_sentinels(parts) if scheme == SENTINEL else _direct(url, parts)
+        return _made(parts)
+    except url_options.OptionError as error:
+        mistake = f"a mistake in it: {error}"
     except (ValueError, TypeError):
         # Their messages repeat what they could not read, which may be a part of a password.
         pass
-    raise ValueError(f"not a URL of a server: a {scheme}:// URL with a mistake in it")
+    raise ValueError(f"not a URL of a server: a {scheme}:// URL with {mistake}")
 
 
-def _direct(url: str, parts: SplitResult) -> Client:
-    if parts.scheme != "unix" and parts.port == 0:
+def _made(parts: SplitResult) -> Client:
+    if parts.fragment:
+        raise ValueError("a # that should be %23")
+    if parts.scheme in CLUSTER:
+        return _cluster(parts)
+    return _by_sentinels(parts) if parts.scheme in SENTINEL else _direct(parts)
+
+
+def _direct(parts: SplitResult) -> Client:
+    unix = parts.scheme == "unix"
+    if not unix and parts.port == 0:
         raise ValueError("no port")
-    return Redis.from_url(url)
+    options = url_options.read(
+        parts.query, url_options.of_server(unix=unix), tls=parts.scheme == "rediss"
+    )
+    database = "" if unix else parts.path.strip("/")
+    options |= _database(database, options)
+    place = parts._replace(query="", path=parts.path if unix else "")
+    return Redis.from_url(urlunsplit(place), **options)
 
 
 def _by_sentinels(parts: SplitResult) -> Client:
@@ -70,32 +98,41 @@ def _by_sentinels(parts: SplitResult) -> Client:
     service, _, database = parts.path.strip("/").partition("/")
     if not service:
         raise ValueError("no service")
-    query = dict(parse_qsl(parts.query))
-    own = {"username": query.get("sentinel_username"), "password": query.get("sentinel_password")}
+    tls = parts.scheme == SENTINEL[1]
+    options, own = url_options.for_sentinels(parts.query, tls=tls)
+    options |= _database(database, options)
     sentinel: Any = Sentinel(  # type: ignore[no-untyped-call]  # redis-py left it without
-        [_address(host, SENTINEL_PORT) for host in hosts],
-        sentinel_kwargs={name: value for name, value in own.items() if value is not None},
+        [_address(host, SENTINEL_PORT) for host in hosts], sentinel_kwargs=own
     )
     master: Client = sentinel.master_for(
         unquote(service),
         redis_class=_BySentinels,
-        db=int(database or 0),
-        username=user,
-        password=password,
+        connection_pool_class=_ByHalf,
+        **({"ssl": True} if tls else {}),
+        **({"username": user, "password": password} | options),
     )
     return master
 
 
 def _cluster(parts: SplitResult) -> Client:
     user, password, hosts = _netloc(parts)
-    if parts.path.strip("/") not in {"", "0"} or parts.query:
+    if parts.path.strip("/") not in {"", "0"}:
         raise ValueError("a cluster has one database")
+    tls = parts.scheme == CLUSTER[1]
+    known = url_options.of_cluster(RedisCluster.__init__)
+    options: dict[str, Any] = {"username": user, "password": password}
+    options |= url_options.read(parts.query, known, tls=tls)
     return RedisCluster(
-        startup_nodes=[ClusterNode(*_address(host, PORT)) for host in hosts],
-        username=user,
-        password=password,
-        ssl=parts.scheme.startswith("rediss"),
+        startup_nodes=[ClusterNode(*_address(host, PORT)) for host in hosts], ssl=tls, **options
     )
+
+
+def _database(path: str, options: dict[str, Any]) -> dict[str, int]:
+    """Which one the path of a URL says, or its options."""
+    database = int(path or options.get("db", 0))
+    if options.get("db", database) != database:
+        raise url_options.OptionError("db is not the database in the path")
+    return {"db": database}
 
 
 def _netloc(parts: SplitResult) -> tuple[str | None, str | None, list[str]]:

@@ -103,12 +103,43 @@ class Watched:
         wait_until_blocking(met, within=WITHIN, what=f"{new!r} is known", every=0.05)
         return new
 
-    def replace_sentinel(self, new: Sentinel) -> None:
+    def replace_sentinel(self, new: Sentinel | None = None) -> None:
         """The first one is gone for good, in good order, and `new` knows of it no more."""
+        new = new or self.add_sentinel()
         old, self.sentinel = self.sentinel, new
         old.close()
-        new.cli("SENTINEL", "RESET", SERVICE)
+        self._forget_who_is_gone()
         wait_until_blocking(self._healthy, within=WITHIN, what=f"{self!r} is well", every=0.05)
+
+    def replace_replica(self) -> None:
+        """Another one follows the primary; the old one is gone for good."""
+        self._retire(self.replica)
+        self._add_replica()
+
+    def replace_primary(self) -> None:
+        """The replica takes over in good order, the old primary is gone for good, and not alone."""
+        old = self.primary
+        self.fail_over()
+        self._retire(old)
+        self._add_replica()
+
+    def _retire(self, old: Server) -> None:
+        self.servers.remove(old)
+        old.close()
+        self._forget_who_is_gone()
+
+    def _add_replica(self) -> None:
+        primary, new = self.primary, Server(self.sentinel.kind, args=_OPTIONS).start()
+        self.servers.append(new)
+        new.cli("REPLICAOF", primary.host, primary.port)
+        wait_until_blocking(self._healthy, within=WITHIN, what=f"{self!r} is well", every=0.05)
+
+    def _forget_who_is_gone(self) -> None:
+        """It is not told to for as long as a fail-over goes on: a reset would forget that, too."""
+        wait_until_blocking(
+            lambda: self._flags() == "master", within=WITHIN, what="no fail-over", every=0.05
+        )
+        self.sentinel.cli("SENTINEL", "RESET", SERVICE)
 
     def heal(self) -> None:
         """Bring back what was killed, and wait until all is well."""

@@ -15,6 +15,7 @@ from kit.cluster import Cluster
 from kit.crew import Crew, Member
 from kit.faults import Fault
 from kit.leftovers import keys_without_ttl
+from kit.proxy_thread import ProxyThread
 from kit.records import now
 from kit.sentinels import SERVICE, Watched
 from kit.servers import Server
@@ -22,6 +23,36 @@ from kit.waiting import wait_until_blocking
 
 T = TypeVar("T")
 WITHIN = 60.0
+
+
+class Living:
+    """Always one of `servers` that is running: what a name or a balancer in front of them is.
+
+    Who knows only this finds the others, whichever they are by then.
+    """
+
+    def __init__(self, servers: Callable[[], Sequence[Server]]) -> None:
+        self._servers = servers
+
+    @property
+    def url(self) -> str:
+        """That of one."""
+        return self._one().url
+
+    @property
+    def host(self) -> str:
+        """Where it listens."""
+        return self._one().host
+
+    @property
+    def port(self) -> int:
+        """On which port."""
+        return self._one().port
+
+    def _one(self) -> Server:
+        servers = self._servers()
+        return next((each for each in servers if each.running and not each.paused), servers[0])
+
 
 PARTED_WITHIN = 3.0
 """Seconds after Sentinels name another primary within which nobody asks the old one any more: what
@@ -72,26 +103,29 @@ class OverSentinels:
 
     def __init__(self, kind: str, *, orderly: bool = True) -> None:
         self._watched = Watched(kind)
+        self._endpoint = ProxyThread(Living(lambda: [self._watched.sentinel]))
         self._orderly = orderly
         self._forgot: list[Span] = []
 
     def __enter__(self) -> Self:
         self._watched.start()
+        self._endpoint.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._endpoint.close()
         self._watched.close()
 
     @property
     def url(self) -> str:
-        """By the Sentinel."""
-        sentinel = self._watched.sentinel
-        return f"redis+sentinel://{sentinel.host}:{sentinel.port}/{SERVICE}"
+        """By the Sentinel, whichever it is."""
+        endpoint = self._endpoint.proxy
+        return f"redis+sentinel://{endpoint.host}:{endpoint.port}/{SERVICE}"
 
     @property
     def deck(self) -> Sequence[tuple[Fault, int]]:
-        """Fail-overs in good order and after a death."""
-        orderly = ((self.fail_over, 2),) if self._orderly else ()
+        """Fail-overs in good order and after a death; all servers and the Sentinel replaced."""
+        orderly = ((self.fail_over, 2), (self.replace_all, 1)) if self._orderly else ()
         return (*orderly, (self.kill_primary, 2))
 
     @property
@@ -118,6 +152,17 @@ class OverSentinels:
             self._forgot.append((began, now() + PARTED_WITHIN))
             await _in_thread(self._watched.heal)
 
+    async def replace_all(
+        self, crew: Crew, member: Member, draw: random.Random, lease: float
+    ) -> None:
+        """Others take the places of both servers and of the Sentinel, in good order."""
+        with crew.all_cut():
+            await _in_thread(self._watched.replace_replica)
+            began = now()
+            await _in_thread(self._watched.replace_primary)
+            self._forgot.append((began, now() + PARTED_WITHIN))
+            await _in_thread(self._watched.replace_sentinel)
+
     async def kill_primary(
         self, crew: Crew, member: Member, draw: random.Random, lease: float
     ) -> None:
@@ -135,25 +180,29 @@ class OverCluster:
 
     def __init__(self, kind: str) -> None:
         self._cluster = Cluster(kind)
+        self._endpoint = ProxyThread(Living(lambda: self._cluster.nodes))
         self._forgot: list[Span] = []
 
     def __enter__(self) -> Self:
         self._cluster.start()
+        self._endpoint.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._endpoint.close()
         self._cluster.close()
 
     @property
     def url(self) -> str:
-        """By all nodes."""
-        nodes = ",".join(f"{node.host}:{node.port}" for node in self._cluster.nodes)
-        return f"redis+cluster://{nodes}"
+        """By some node, whichever there is."""
+        endpoint = self._endpoint.proxy
+        return f"redis+cluster://{endpoint.host}:{endpoint.port}"
 
     @property
     def deck(self) -> Sequence[tuple[Fault, int]]:
-        """Slots move, replicas take over in good order and after a death."""
-        return ((self.reshard, 2), (self.fail_over, 2), (self.kill_primary, 2))
+        """Slots move, replicas take over in good order and after a death, nodes are replaced."""
+        others = ((self.fail_over, 2), (self.kill_primary, 2), (self.replace_all, 1))
+        return ((self.reshard, 2), *others)
 
     @property
     def forgot(self) -> Sequence[Span]:
@@ -183,6 +232,13 @@ class OverCluster:
             primary = await _in_thread(lambda: self._cluster.primary_of(name))
             await _in_thread(lambda: self._cluster.fail_over(primary))
             await _in_thread(self._cluster.await_health)
+
+    async def replace_all(
+        self, crew: Crew, member: Member, draw: random.Random, lease: float
+    ) -> None:
+        """A rolling replacement: every node goes, and another one comes."""
+        with crew.all_cut():
+            await _in_thread(self._cluster.replace_all)
 
     async def kill_primary(
         self, crew: Crew, member: Member, draw: random.Random, lease: float

@@ -25,6 +25,7 @@ from incumbent import (
 from incumbent import LeaderElector as AsyncElector
 from incumbent.blocking import GroupElector, LeaderElector, Lease, current_lease
 from incumbent.events import Event, TermEnded, TermRenewed
+from kit.leftovers import connections
 from kit.servers import Server
 from kit.waiting import wait_until_blocking
 from promises.scene import THIEF, Journal, all_keys, fence_key, in_line, steal, token_of, ttl_of
@@ -578,3 +579,28 @@ def test_p4_a_hook_that_raises_ends_neither_the_loop_nor_a_term(
         assert elector.run_if_leader("one", lambda: 8) == 8
     assert token_of(valkey, "one") is None
     assert sum("hook failed" in each.getMessage() for each in caplog.records) == 4
+
+
+# -- what nobody has any more ----------------------------------------------------------------
+
+
+def test_p4_electors_that_are_dropped_unclosed_keep_no_connection(own_server: Server) -> None:
+    """One for each call, as in a view; whoever is still waited by, or stood by, stays open."""
+    for number in range(30):
+        elector = LeaderElector(own_server.url, quick())
+        assert elector.run_if_leader("one", partial(int, number)) == number
+        del elector
+    wait_until_blocking(lambda: len(connections(own_server)) == 0, what="no connection is left")
+    watch = LeaderElector(own_server.url, quick()).watch("one")
+    assert next(watch).leaders == ()
+    sibling = LeaderElector(own_server.url, quick()).using(lease_time=2)
+    with LeaderElector(own_server.url, quick()).lead("one") as lease:
+        assert next(watch).leaders[0].fence == lease.fence
+        assert len(sibling.state("one").leaders) == 1
+        time.sleep(0.3)
+        assert lease.held
+    assert next(watch).leaders == ()
+    assert sibling.run_if_leader("one", int) == 0
+    watch.close()
+    del watch, sibling, lease
+    wait_until_blocking(lambda: len(connections(own_server)) == 0, what="no connection is left")

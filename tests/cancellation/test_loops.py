@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -14,7 +15,13 @@ from cancellation import ways
 from cancellation.stage import Action, count_after, in_use, lose, nothing
 from cancellation.stepping import Stepped
 from cancellation.ways import FOUR, HARDER, Way, obeyed
-from incumbent import LeaderElector, LeaderOptions, LeadershipLostError, current_lease
+from incumbent import (
+    LeaderElector,
+    LeaderOptions,
+    LeadershipLostError,
+    MemoryStore,
+    current_lease,
+)
 from kit.leftovers import Complaints, leftover_tasks
 from kit.servers import Server
 from kit.waiting import wait_until
@@ -153,3 +160,81 @@ def test_a_loop_that_died_under_its_leader(valkey: Server) -> None:
     assert not valkey.cli("EXISTS", "incumbent:{died}:seat:0")
     asyncio.run(again())
     gc.collect()  # what redis-py and asyncio say of dead sockets is said here
+
+
+@pytest.mark.parametrize("kind", ["server", "memory"])
+def test_one_elector_in_two_loops_at_once_is_refused(valkey: Server, kind: str) -> None:
+    """In words, and the first goes on; when that has ended, the other may have it."""
+    client = redis.asyncio.Redis.from_url(valkey.url)
+    elector = LeaderElector(client if kind == "server" else MemoryStore(), hooks=())
+    inside, leave = threading.Event(), threading.Event()
+
+    async def hold() -> None:
+        async with elector.lead("one"):
+            watch = elector.watch("two")
+            await anext(watch)
+            inside.set()
+            await asyncio.to_thread(leave.wait)
+            watch.close()
+        await client.aclose()
+
+    async def intrude() -> None:
+        for call in (
+            lambda: elector.attempt("two", nothing),
+            lambda: elector.lead("two").__aenter__(),
+            lambda: anext(elector.watch("two")),
+        ):
+            with pytest.raises(RuntimeError, match="in use in another event loop"):
+                await call()
+
+    async def follow() -> None:
+        assert await elector.run_if_leader("one", nothing) == "done"
+        await elector.aclose()
+        await client.aclose()
+
+    holding = threading.Thread(target=asyncio.run, args=(hold(),))
+    holding.start()
+    try:
+        assert inside.wait(20)
+        asyncio.run(intrude())
+        assert elector.is_leading("one")
+    finally:
+        leave.set()
+        holding.join(20)
+    asyncio.run(follow())
+
+
+def test_leases_may_be_asked_in_any_thread(valkey: Server) -> None:
+    """While the loop elects and releases hundreds."""
+    errors: list[BaseException] = []
+    over = threading.Event()
+    seen = 0
+
+    async def elect() -> None:
+        client = redis.asyncio.Redis.from_url(valkey.url)
+        async with LeaderElector(client, hooks=()) as elector:
+
+            def ask() -> None:
+                nonlocal seen
+                try:
+                    while not over.is_set():
+                        elector.is_leading("none")
+                        seen += len(elector.leases)
+                except RuntimeError as error:
+                    errors.append(error)
+
+            asking = [threading.Thread(target=ask) for _ in range(2)]
+            for each in asking:
+                each.start()
+            for _ in range(10):
+                await asyncio.gather(
+                    *(elector.run_if_leader(f"n{number}", nothing) for number in range(200))
+                )
+            over.set()
+            for each in asking:
+                await asyncio.to_thread(each.join)
+        await client.aclose()
+
+    asyncio.run(elect())
+    assert errors == []
+    assert seen

@@ -59,9 +59,13 @@ class Elector:
         return self._root.twin
 
     def _use(self) -> Twin:
-        """The twin, for what needs the loop; it is closed at the interpreter's exit."""
+        """The twin, for what needs the loop.
+
+        Its connections are closed when neither the elector nor a sibling is there any more, and at
+        the interpreter's exit.
+        """
         root = self._root
-        portal.current().keep(root.base)  # whose connections these are
+        portal.current().keep(root.base, root.base.holdings)
         return root.twin
 
     @property
@@ -295,7 +299,7 @@ class Elector:
         async def begin() -> Any:
             return twin.watch(name)
 
-        return Watch(run(begin))
+        return Watch(self, run(begin))
 
     def using(self, **changes: Unpack[OptionChanges]) -> Self:
         """A sibling with other options on the same connections: ``elector.using(wait_time=10)``."""
@@ -317,9 +321,10 @@ class Elector:
         `ElectorClosedError` there. Terms that still run end as they would. Closing a sibling ends
         what that waits for, and nothing else.
 
-        Nobody has to: what is held at the interpreter's exit is given back.
+        Nobody has to: an elector that is dropped gives its connection back, and what is held at the
+        interpreter's exit is given back then.
         """
-        run(self._root.aclose)
+        run(self._root.holdings.aclose)
 
     def __enter__(self) -> Self:
         return self

@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Protocol
 
 from anyio.from_thread import BlockingPortal
@@ -61,7 +62,8 @@ class Portal:
         self._failure: BaseException | None = None
         self._portal: BlockingPortal | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._closers: weakref.WeakSet[Closer] = weakref.WeakSet()
+        self._closers: set[Closer] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self.closing: bool = False
         # A daemon, because the interpreter waits for all other threads before it lets us end it.
         self._thread = threading.Thread(target=self._run, name="incumbent portal", daemon=True)
@@ -75,9 +77,26 @@ class Portal:
         """Whether it is this process's, and is not at its end."""
         return os.getpid() == self._pid and not self.closing and self._thread.is_alive()
 
-    def keep(self, closer: "Closer") -> None:
-        """Close `closer` at the end, if it is still there."""
-        self._closers.add(closer)
+    def keep(self, owner: object, closer: "Closer") -> None:
+        """Close `closer` at the end, or when `owner` is not there any more."""
+        if closer not in self._closers:
+            self._closers.add(closer)
+            weakref.finalize(owner, self._let_go, closer).atexit = False
+
+    def _let_go(self, closer: "Closer") -> None:
+        """In whichever thread; in a forked child nothing happens to its parent's connections."""
+        self.soon(partial(self._start_closing, closer))
+
+    def _start_closing(self, closer: "Closer") -> None:
+        task = asyncio.get_running_loop().create_task(self._close(closer))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _close(self, closer: "Closer") -> None:
+        with suppress(Exception):  # the seats are free, the rest is a courtesy
+            async with asyncio.timeout(CLOSE_WITHIN / 3):
+                await closer.aclose()
+        self._closers.discard(closer)
 
     def spawn(self, work: Callable[[], Any]) -> None:
         """Run the coroutine function `work` in a task of the loop, and return at once."""
@@ -126,9 +145,7 @@ class Portal:
             self._ready.set()
             await portal.sleep_until_stopped()
         for closer in tuple(self._closers):
-            with suppress(Exception):  # the seats are free, the rest is a courtesy
-                async with asyncio.timeout(CLOSE_WITHIN / 3):
-                    await closer.aclose()
+            await self._close(closer)
 
 
 def _loop() -> asyncio.AbstractEventLoop:

@@ -13,31 +13,46 @@ if TYPE_CHECKING:
 Twin: TypeAlias = "LeaderElector | GroupElector | StrategicElector"
 
 
+class Holdings:
+    """What a root has open in the loop. Outlives it, so that it can be closed when it is gone."""
+
+    __slots__ = ("_client", "_twin")
+
+    def __init__(self, twin: Twin, client: Client | None) -> None:
+        self._twin = twin
+        self._client = client
+
+    async def aclose(self) -> None:
+        """Give everything back. Idempotent."""
+        try:
+            await self._twin.aclose()
+        finally:
+            if self._client is not None:
+                await self._client.aclose()
+
+
 class Root:
     """One process's asyncio elector; closes the client only if that is nobody else's."""
 
-    __slots__ = ("__weakref__", "_client", "base", "twin")
+    __slots__ = ("__weakref__", "_base", "holdings", "twin")
 
     def __init__(
         self, twin: Twin, client: Client | None = None, base: "Root | None" = None
     ) -> None:
         self.twin: Twin = twin
-        self.base: Root = base or self
-        self._client = client
+        self.holdings: Holdings = Holdings(twin, client)
+        self._base = base  # not itself: a cycle would wait for the garbage collector
 
     @classmethod
     def of(cls, source: Client | Store, make: Callable[[Client | Store], Twin]) -> "Root":
         """The elector that `make` makes from `source`."""
         return cls(make(source), None if isinstance(source, Store) else source)
 
+    @property
+    def base(self) -> "Root":
+        """The one whose connections these are."""
+        return self if self._base is None else self._base
+
     def sibling(self, change: Callable[[Twin], Twin]) -> "Root":
         """One on the same connections."""
         return Root(change(self.twin), base=self.base)
-
-    async def aclose(self) -> None:
-        """Give everything back. Idempotent."""
-        try:
-            await self.twin.aclose()
-        finally:
-            if self._client is not None:
-                await self._client.aclose()

@@ -11,7 +11,8 @@ from incumbent.engine.watch import Watch as Pushed
 class Watch(Iterator[LeaderState]):
     """The states of one election; made by `elector.watch`."""
 
-    def __init__(self, pushed: Pushed) -> None:
+    def __init__(self, elector: object, pushed: Pushed) -> None:
+        self._elector = elector  # kept open as long as somebody watches by it
         self._pushed = pushed
 
     def __iter__(self) -> Self:

@@ -77,8 +77,11 @@ class Elector:
 
     @property
     def leases(self) -> tuple[Lease, ...]:
-        """The leases that this elector and its siblings hold now. Local, no round trip."""
-        return tuple(Lease(term) for term in self._office.terms if term.held)
+        """The leases that this elector and its siblings hold now. Local, no round trip.
+
+        May be asked in any thread, as `is_leading` may.
+        """
+        return tuple(Lease(term) for term in self._office.terms.copy() if term.held)
 
     @property
     def closed(self) -> bool:
@@ -88,7 +91,8 @@ class Elector:
     def is_leading(self, name: str) -> bool:
         """Whether this elector, or a sibling of it, leads `name` now. Local, no round trip."""
         election = names.election_name(name, self._scope)
-        return any(term.held for term in self._office.terms if term.claim.election == election)
+        terms = self._office.terms.copy()  # asked in a thread, while the loop changes them
+        return any(term.held for term in terms if term.claim.election == election)
 
     async def run_if_leader(
         self, name: str, action: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs

@@ -148,6 +148,7 @@ class Candidacy:
         """
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
+        self._office.come_home()
         self._task = task
         wait = self.options.wait_time
         give_up_at = math.inf if wait is None else clock.now() + wait

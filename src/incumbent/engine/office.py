@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
+from incumbent import process
 from incumbent.engine.alarms import Alarms
 from incumbent.events import Event, Hook, Names
 from incumbent.mishaps import contain
@@ -42,6 +43,8 @@ class Office(Generic[TermT]):
                 )
         self._owns_store = owns_store
         self._alarms: Alarms | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pid = process.pid
 
     def tell(self, kind: type[Event], who: Named, /, **details: Any) -> None:
         """Tell every hook that wants to hear such events; nothing that a hook raises comes out.
@@ -56,6 +59,17 @@ class Office(Generic[TermT]):
                     hook(event)
             except BaseException as error:  # noqa: BLE001 - a hook may fail in any way
                 contain(error, "a hook failed on %s", kind.__name__)
+
+    def come_home(self) -> None:
+        """Be used in the running event loop from now on.
+
+        Raises:
+            RuntimeError: another one still runs that this has been used in.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            process.leave(self._loop, self._pid)
+            self._loop, self._pid = loop, process.pid
 
     @property
     def alarms(self) -> Alarms:

@@ -255,6 +255,10 @@ class Hubs:
         """Whether this is the event loop and the process that it was made in."""
         return self._pid == process.pid and self._loop is asyncio.get_running_loop()
 
+    def leave_home(self) -> None:
+        """Raise if its event loop still runs: what it has there is not to be left behind."""
+        process.leave(self._loop, self._pid)
+
     def join(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
         """Tell `mailbox` what is now, and what changes."""
         if mailbox.ended or mailbox.loop is not None:

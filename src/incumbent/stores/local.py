@@ -26,6 +26,8 @@ class LocalWatching:
     def join(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:
         """Tell `mailbox` what is now, and what changes."""
         if self._hubs is None or not self._hubs.at_home:
+            if self._hubs is not None:
+                self._hubs.leave_home()
             self._hubs = Hubs(self)
         self._hubs.join(election, seats, budget, mailbox)
 

@@ -132,6 +132,7 @@ class Caller:
         """Let go of what belongs to another event loop, or to the process that forked this one."""
         # After a fork all open connections are our parent's, those that are idle as well.
         forked, old = self._pid != process.pid, self._way
+        process.leave(self._loop, self._pid)
         self._pid, self._loop = process.pid, asyncio.get_running_loop()
         self._way = old.heir(forked=forked)
         if not forked:

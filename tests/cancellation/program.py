@@ -12,7 +12,7 @@ from typing import Any
 
 import redis.asyncio
 
-from incumbent import LeaderElector, LeaderOptions
+from incumbent import ElectorClosedError, LeaderElector, LeaderOptions
 
 
 async def forever() -> None:
@@ -60,7 +60,11 @@ async def close(elector: LeaderElector, task: "asyncio.Task[Any]") -> None:
 async def close_first(elector: LeaderElector, task: "asyncio.Task[Any]") -> None:
     """The elector is closed under its campaign."""
     await elector.aclose()
-    await close(elector, task)
+    task.cancel()
+    await asyncio.wait((task,))
+    # What waits ends as the elector is closed; what leads goes on until it is cancelled.
+    assert task.cancelled() or isinstance(task.exception(), ElectorClosedError)
+    await elector.aclose()
 
 
 async def abandon(elector: LeaderElector, task: "asyncio.Task[Any]") -> None:

@@ -82,3 +82,22 @@ async def test_nobody_stays_awake_for_long(
     assert any(nap != 0 for nap in naps)
     assert not wire._near
     await wire.retire()
+
+
+# -- what is given up ------------------------------------------------------------------------
+
+
+async def test_an_answer_that_is_waited_for_keeps_the_others_in_order(
+    proxy: Proxy, make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow server is no silent one: the queue waits, and leaves on the same connection."""
+    monkeypatch.setattr(wires, "ABANDONED", 0.01)
+    wire = Wire(make_client(proxy).connection_pool)
+    await ask(wire)
+    proxy.delay(0.2)
+    first = wire._enqueue(Question(PING), 30.0)
+    await asyncio.sleep(0)
+    answers = list(await asyncio.gather(first, wire.send(Question(PING), 30.0)))
+    assert answers == [PONG, PONG]
+    assert not wire.retired
+    await wire.retire()

@@ -17,7 +17,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from incumbent import Elected, LeaderElector, LeadershipLost, NotElectedError
+from incumbent import Elected, LeaderElector, LeadershipLost, NotElectedError, blocking
 from incumbent.events import ReleaseFailed, TermEnded, TermLost, TermStarted
 from incumbent.stores.redis import line
 from incumbent.stores.redis.wire import HASTY
@@ -28,6 +28,7 @@ from kit.servers import Server
 from kit.waiting import wait_until
 from promises.scene import (
     LEASE,
+    SLACK,
     Journal,
     Work,
     at_most,
@@ -351,3 +352,130 @@ async def test_p9_a_lost_lease_is_not_released_for_long(
             assert await leading == LeadershipLost("taken")
         await proxy.restore()
     assert ttl_of(valkey, "one") > -2
+
+
+# -- waits, and what is given back -----------------------------------------------------------
+
+LONG = 4.0
+"""A `request_timeout` of which two are far more than what a busy machine costs."""
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["unnoticed", "noticed"])
+async def test_p9_a_wait_at_a_server_that_freezes_ends_in_time(
+    own_server: Server, make_client: MakeClient, known: bool
+) -> None:
+    """Whoever finds out first: all of it, also what cannot be given back, is within the budget."""
+    timeout, wait = LONG / 2, 1.5
+    options = quick(request_timeout=timeout, lease_time=3)
+    async with (
+        LeaderElector(make_client(own_server), quick(lease_time=60)) as holder,
+        LeaderElector(make_client(own_server), options) as elector,
+        holder.lead("one") as lease,
+    ):
+        # A lease whose renewals hang: then the wait finds no connection at all.
+        own = asyncio.create_task(elector.attempt("own", forever)) if known else None
+        if known:
+            await wait_until(lambda: elector.is_leading("own"))
+        waiting = asyncio.create_task(elector.using(wait_time=wait).attempt("one", nothing))
+        await wait_until(lambda: in_line(own_server, "one"))
+        own_server.pause()
+        with at_most(wait + 2 * timeout), pytest.raises(RedisError):
+            await waiting
+        if own is not None:
+            await own
+        own_server.resume()
+        assert is_held(lease)
+
+
+async def test_p9_a_cancelled_waiter_is_free_in_half_a_request(
+    own_server: Server, make_client: MakeClient
+) -> None:
+    """It tries to leave the line for so long; then its place is dropped as stale."""
+    async with (
+        LeaderElector(make_client(own_server), quick(lease_time=60)) as holder,
+        LeaderElector(make_client(own_server), quick(request_timeout=LONG)) as elector,
+        holder.lead("one"),
+    ):
+        waiting = asyncio.create_task(elector.using(wait_time=None).attempt("one", nothing))
+        await wait_until(lambda: in_line(own_server, "one"))
+        own_server.pause()
+        with at_most(min(LONG / 2, LEASE)):
+            await cancel(waiting)
+        own_server.resume()
+
+
+@pytest.mark.parametrize("entry", ["attempt", "lead", "campaign"])
+async def test_p9_a_cancelled_holder_is_free_in_half_a_request(
+    own_server: Server, make_client: MakeClient, entry: str
+) -> None:
+    """However long its lease is; the seat frees itself."""
+    journal = Journal()
+    options = quick(request_timeout=LONG, lease_time=60)
+    async with LeaderElector(make_client(own_server), options, hooks=[journal]) as elector:
+
+        async def lead() -> None:
+            async with elector.lead("one"):
+                await forever()
+
+        calls: dict[str, Callable[[], Any]] = {
+            "attempt": lambda: elector.attempt("one", forever),
+            "lead": lead,
+            "campaign": lambda: elector.campaign("one", forever),
+        }
+        task = asyncio.create_task(calls[entry]())
+        await journal.has(TermStarted)
+        own_server.pause()
+        with at_most(LONG / 2):
+            await cancel(task)
+        assert [each.ending for each in journal.of(TermEnded)] == ["unknown"]
+        own_server.resume()
+
+
+async def test_p9_a_release_that_is_cancelled_ends_in_half_a_request(
+    own_server: Server, make_client: MakeClient
+) -> None:
+    """From the cancellation on, however much time it would have had."""
+    options = quick(request_timeout=LONG, lease_time=60)
+    async with (
+        LeaderElector(make_client(own_server), options) as elector,
+        elector.lead("one") as lease,
+    ):
+        own_server.pause()
+        releasing = asyncio.create_task(lease.release())
+        await asyncio.wait([releasing], timeout=0.2)
+        with at_most(LONG / 2):
+            await cancel(releasing)
+        own_server.resume()
+
+
+@pytest.mark.parametrize("how", ["released", "ended"])
+async def test_p9_a_release_waits_no_longer_than_the_lease_could_live(
+    own_server: Server, make_client: MakeClient, how: str
+) -> None:
+    """What is not given back by then has freed itself."""
+    options = quick(request_timeout=LONG, lease_time=1)
+    async with LeaderElector(make_client(own_server), options) as elector:
+        async with elector.lead("one") as lease:
+            own_server.pause()
+            began = time.monotonic()
+            if how == "released":
+                await lease.release()
+        assert time.monotonic() - began < 1 + SLACK
+        own_server.resume()
+
+
+def test_p9_in_threads_as_well(own_server: Server) -> None:
+    """The wait, and what is given back."""
+    timeout, wait = LONG / 2, 0.5
+    with (
+        blocking.LeaderElector(own_server.url, quick(request_timeout=timeout)) as elector,
+        blocking.LeaderElector(own_server.url, quick(request_timeout=LONG, lease_time=1)) as short,
+    ):
+        elector.run_if_leader("one", lambda: None)
+        with short.lead("two") as lease:
+            own_server.pause()
+            with at_most(1):
+                lease.release()
+            with at_most(wait + 2 * timeout), pytest.raises(RedisError):
+                elector.using(wait_time=wait).run_if_leader("one", lambda: None)
+        own_server.resume()

@@ -184,7 +184,7 @@ class Candidacy:
                 budget = self._budget(give_up_at)
         finally:
             if self._place is not None:
-                await self._leave_line(self._place)
+                await self._leave_line(self._place, give_up_at)
 
     async def _wait(self, claim: Claim, give_up_at: float) -> None:
         """Take a place in line; who has one waits there to be called, who has a gate at that."""
@@ -195,10 +195,14 @@ class Candidacy:
         else:
             await self._place.called(give_up_at)
 
-    async def _leave_line(self, place: Place) -> None:
+    async def _leave_line(self, place: Place, give_up_at: float) -> None:
+        """Within the call's own time, and within half a request for who was cancelled."""
         self._place = None
+        options = self.options
+        most = min(options.request_timeout / 2, options.lease_time)
+        left = min(most, self._budget(give_up_at).total)
         try:
-            await finish(partial(place.leave, self._budget(clock.now())))
+            await finish(partial(place.leave, Budget(left, left)))
         finally:
             place.close()
 
@@ -252,19 +256,20 @@ class Candidacy:
             stopped = term.disarm(error) and isinstance(error, asyncio.CancelledError)
             handle.drop(lease, mark)
         finally:
-            loss = await self._close(term, error, counts=counts)
+            cancelled = error is not None and not (stopped or isinstance(error, Exception))
+            loss = await self._close(term, error, counts=counts, cancelled=cancelled)
         return Left(stopped, loss)
 
     def _close(
-        self, term: Term, error: BaseException | None, *, counts: bool
+        self, term: Term, error: BaseException | None, *, counts: bool, cancelled: bool
     ) -> Awaitable[LossReason | None]:
         once_per = self.options.once_per
         failed = error is not None or term.loss_reason is not None
         restore = not counts or (failed and once_per is not None and once_per.retry_failed)
+        closing = partial(term.close, restore=restore, cancelled=cancelled)
         if self._gate is None:
-            return term.close(restore=restore)
-        deed = _deed(term, error) if counts else None
-        return self._gate.close(deed, partial(term.close, restore=restore))
+            return closing()
+        return self._gate.close(_deed(term, error) if counts else None, closing)
 
     def _claim(self) -> Claim:
         options = self.options

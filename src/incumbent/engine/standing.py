@@ -190,7 +190,8 @@ class Standing:
             self._tell_shared()
 
     async def _withdraw(self) -> None:
-        each = self._request_timeout
+        # Who was cancelled is to be free soon, and the record ends by itself.
+        each = min(self._request_timeout / 2, self._enrolment.ttl)
         try:
             became = await self._polls.registry.withdraw(self._enrolment, Budget(each, each))
         except Exception as error:  # noqa: BLE001 - the record ends by itself, after its TTL

@@ -197,10 +197,11 @@ class Term:
         """The action has ended. Returns whether a `CancelledError` that left it was ours alone."""
         return self._guard.disarm(error)
 
-    async def close(self, *, restore: bool = False) -> LossReason | None:
+    async def close(self, *, restore: bool = False, cancelled: bool = False) -> LossReason | None:
         """End the term: renew no more, and give the seat back if it may still be ours.
 
-        With `restore`, what was done in it does not count for its period.
+        With `restore`, what was done in it does not count for its period. With `cancelled` the
+        caller was cancelled, and is to be free within half a request.
 
         Idempotent. Returns why the term was lost, if it was. Never raises for what the store says;
         a cancellation is handed on when all is done.
@@ -215,7 +216,7 @@ class Term:
         if not self._machine.held(now) and self.loss_reason is None:
             # The loop was blocked beyond the deadline: nobody could notice before the action's end.
             self.wake()
-        budget = self._release_budget(now)
+        budget = self._release_budget(now, cancelled=cancelled)
         self._closed = True
         self._alarms.set(self, math.inf)
         self._machine.close()
@@ -228,8 +229,8 @@ class Term:
                 self._released(await self._release(budget, restore=restore))
         except asyncio.CancelledError:
             # What was cut in mid-air is sent again, to its end: a release may be repeated.
-            left = max(now + budget.total - clock.now(), self._options.renewal_budget)
-            await finish(partial(self._release_again, Budget(left, budget.each), restore=restore))
+            budget = self._release_budget(clock.now(), cancelled=True)
+            await finish(partial(self._release_again, budget, restore=restore))
             raise
         except Exception as error:  # noqa: BLE001 - no failed release replaces the outcome
             self._not_released(error)
@@ -248,13 +249,11 @@ class Term:
                 self._over = asyncio.get_running_loop().create_future()
             await asyncio.wait((self._over,), timeout=self._machine.deadline - clock.now())
 
-    def _release_budget(self, now: float) -> Budget:
-        """Two requests' time; after a loss no longer than the seat would take to free itself."""
-        budget = Budget.of_two(self._options.request_timeout)
-        if self._machine.held(now):
-            return budget
+    def _release_budget(self, now: float, *, cancelled: bool) -> Budget:
+        """No longer than the seat would take to free itself, and two requests' time at most."""
+        total, each = Budget.of_two(self._options.request_timeout)
         left = max(self._options.renewal_budget, self._machine.deadline - now)
-        return Budget(min(budget.total, left), budget.each)
+        return Budget(min(each / 2 if cancelled else total, left), each)
 
     def _release(self, budget: Budget, *, restore: bool) -> Awaitable[Released]:
         keep = max(0.0, self._options.min_hold_time - (clock.now() - self.grant.sent_at))

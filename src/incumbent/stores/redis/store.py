@@ -88,7 +88,7 @@ class RedisStore:
     ) -> Grant | Busy | Ran:
         mine = _ours(place)
         request, granted = Request(), False
-        trying, cleaning = _parts(budget)
+        trying, cleaning = _parts(budget, claim.lease_time)
         began = clock.now()
         try:
             reply = await self._ask(claim, mine, trying, request, last=last)
@@ -342,9 +342,12 @@ class RedisStore:
 
 
 @lru_cache(maxsize=128)
-def _parts(budget: Budget) -> tuple[Budget, Budget]:
-    """A quarter is kept for the clean-up, so that trying and cleaning stay within the budget."""
-    rest = budget.total * 0.25
+def _parts(budget: Budget, lease_time: float) -> tuple[Budget, Budget]:
+    """A quarter is kept for the clean-up, so that trying and cleaning stay within the budget.
+
+    Less where the lease is short: what is not given back by then has freed itself.
+    """
+    rest = min(budget.total * 0.25, lease_time)
     return Budget(budget.total - rest, budget.each), Budget(rest, rest)
 
 

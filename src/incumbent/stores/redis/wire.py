@@ -28,6 +28,9 @@ HASTY: Final = 0.5
 LINGER: Final = 1.0
 """Seconds that a batch has after everybody in it has given up."""
 
+ABANDONED: Final = 0.1
+"""Seconds for which a request waits behind answers that nobody waits for any more."""
+
 NEAR: Final = 0.0003
 """Seconds for which a lone request keeps the loop awake, if the last one was answered in less.
 
@@ -204,7 +207,8 @@ class Wire:
         request.overdue_at = self._loop.time() + within
         request.answer = self._loop.create_future()
         self._queue.append(request)
-        self._watch(request.overdue_at)
+        soon = self._loop.time() + ABANDONED if self._batch else request.overdue_at
+        self._watch(min(soon, request.overdue_at))
         if not self.busy:
             self._start_sender()
         return request.answer
@@ -330,9 +334,11 @@ class Wire:
         late = [request for request in waiting if request.overdue_at <= now]
         for request in late:
             request.resolve(_overdue(request))
-        if late:
+        if late or self._abandoned:
             self._give_way()
         ahead = [request.overdue_at for request in waiting if request.awaited]
+        if self._queue and self._batch:
+            ahead.append(now + ABANDONED)
         if self._batch and self._sender is not None:
             # What nobody waits for any more may still be answered, and leave a good connection.
             end = max(request.overdue_at for request in self._batch)
@@ -344,8 +350,19 @@ class Wire:
         if ahead:
             self._watch(min(ahead))
 
+    @property
+    def _abandoned(self) -> bool:
+        """Whether others are queued behind answers that nobody waits for any more.
+
+        A release does not wait for a renewal: what is queued is quicker elsewhere.
+        """
+        if not (self._queue and self._batch) or any(each.awaited for each in self._batch):
+            return False
+        sent_at = self._batch[0].sent_at
+        return sent_at > 0 and clock.now() >= sent_at + ABANDONED
+
     def _give_way(self) -> None:
-        """An answer is overdue: let what is queued try another wire.
+        """An answer is overdue, or is not waited for: let what is queued try another wire.
 
         What is under way here goes on: that one request had little time does not mean that the
         connection is dead, and those with more must not pay for it.

@@ -44,6 +44,9 @@
 #ifndef CLOCK_BACK
 #define CLOCK_BACK 0    /* whether the server's clock may be set back, once */
 #endif
+#ifndef TTL_BACK
+#define TTL_BACK 0      /* the same for what it does to the seat's TTL, which becomes longer */
+#endif
 #define FENCES (FAILOVER || CLOCK_BACK)
 #ifndef ROUNDS
 #define ROUNDS 1        /* how often each process stands for the seat */
@@ -67,6 +70,9 @@
 #endif
 #ifndef COMPARE
 #define COMPARE 1       /* release.lua, extend.lua: only the own token's seat */
+#endif
+#ifndef BOUND
+#define BOUND 1         /* prelude.lua bound: whoever meets the seat cuts its TTL to what its holder asked for */
 #endif
 #ifndef RELEASE_WAKES
 #define RELEASE_WAKES 1 /* release.lua: walks the line */
@@ -318,8 +324,14 @@ inline elect() {
     reply = granted
 }
 
+/* prelude.lua bound: nobody relies on a seat for longer than what was asked for. */
+inline cut_ttl() {
+    ttl = (BOUND && ttl > LEASE -> LEASE : ttl)
+}
+
 inline run_acquire() {
     reply = busy;
+    cut_ttl();
     if
     :: gone & bit(r_token) -> reply = over
     :: !(gone & bit(r_token)) && owner == r_token -> /* the answer was lost, and it asks again */
@@ -547,6 +559,7 @@ inline touch() {
     :: TOUCH_WALKS -> walk(0)
     :: else
     fi;
+    cut_ttl();
     if
     :: inbox[me] == deaf && PROBE -> inbox[me] = unheard /* to be connected anew */
     :: else
@@ -734,8 +747,8 @@ inline check_time() {
     }
     idling = (any && !owner -> idling + 1 : 0);
     assert(idling <= PATIENCE);                                                     /* WAKE-UP */
-    unwanted = (owner && !e -> unwanted + 1 : 0);
-    assert(unwanted <= LEASE)                                                       /* NOBODY'S */
+    unwanted = (owner && !e && (any || !TTL_BACK) -> unwanted + 1 : 0);
+    assert(unwanted <= LEASE + TTL_BACK)            /* and a touch, which cuts it */   /* NOBODY'S */
 }
 
 inline tick() {
@@ -806,5 +819,12 @@ active proctype Failover() {
 #if CLOCK_BACK
 active proctype Backwards() {
     d_step { clock > 1 -> clock = clock - 2 }
+}
+#endif
+
+#if TTL_BACK
+/* The server's clock is set back by a lease: the seat lives longer by that. */
+active proctype Longer() {
+    d_step { owner -> ttl = ttl + LEASE; unwanted = 0 }
 }
 #endif

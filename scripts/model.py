@@ -53,6 +53,7 @@ QUIET = "TIME=0 FAULTS=0"
 FAULT = "FAULTS=1 HASTE=0"
 LEAVING = "FAULTS=1"
 FAILOVER = "FAULTS=0 HASTE=0 FAILOVER=1"
+TTL = "FAULTS=1 HASTE=0 TTL_BACK=1"
 CLOCK = "TIME=0 FAULTS=0 HASTE=0 ROUNDS=2 CLOCK_BACK=1"
 
 CHECKS = (
@@ -61,6 +62,7 @@ CHECKS = (
     Check(name="leaving", about="one fault, and who gives up or is cancelled", settings=LEAVING),
     Check(name="failover", about="the last writes are forgotten", settings=FAILOVER),
     Check(name="clock-back", about="the server's clock is set back", settings=CLOCK),
+    Check(name="ttl-back", about="a clock that is set back lets a seat live on", settings=TTL),
     Check(name="fault", about="any one fault, with time", settings=FAULT),
     Check(name="quiet", about="wake-ups alone, no time", settings=QUIET, quick=True),
 )
@@ -85,6 +87,12 @@ MUTANTS = (
         about="clocks drift, and nothing is kept for it",
         settings=f"{FAULT} ALLOWANCE=0",
         breaks="EXCLUSION",
+    ),
+    Check(
+        name="no-bound",
+        about="nobody cuts the TTL of a clock that was set back",
+        settings=f"{TTL} BOUND=0",
+        breaks="NOBODY'S",
     ),
     Check(
         name="no-tombstone",

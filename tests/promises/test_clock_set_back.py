@@ -274,6 +274,23 @@ async def test_a_schedule_goes_on(server: ClockServer, make_client: MakeClient) 
     await elector.aclose()
 
 
+async def test_a_schedule_in_memory_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There it is the clock of this machine that is set back; nothing but time tells it."""
+    runs: list[float] = []
+
+    async def note() -> None:
+        runs.append(time.monotonic())
+
+    elector, real = LeaderElector(MemoryStore(), quick()), time.time_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: real() + round(DAY * 1e9))
+        task = asyncio.create_task(elector.schedule("job", every=1, action=note))
+        await wait_until(lambda: len(runs) >= 2, within=SOON)
+    before = len(runs)
+    await wait_until(lambda: len(runs) >= before + 3, within=SOON)
+    await cancel(task)
+
+
 async def test_a_period_that_is_yet_to_come_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """There it is the clock of this machine that is set back."""
     journal = Journal()

@@ -4,6 +4,7 @@ Goes by the clock that counts the periods, which is the server's.
 """
 
 import asyncio
+import math
 import random
 from functools import partial
 from typing import Final, Self
@@ -19,6 +20,9 @@ A_LITTLE_LATER: Final = (0.002, 0.02)
 
 LONGEST_SLEEP: Final = 10.0
 """Seconds of sleep after which the clocks are compared again: they may have been set, or slept."""
+
+SET_BACK: Final = 1.0
+"""Seconds by which the clock goes back if it was set: who sleeps by it has to look anew."""
 
 AFTER_THE_END: Final = 1.0
 """Seconds until a watch that was ended is begun anew."""
@@ -40,6 +44,8 @@ class Recess:
 
     async def sleep(self, instant: int) -> None:
         """Sleep until the clock that counts periods says `instant`: milliseconds since the epoch.
+
+        Or until that clock is set back.
 
         Suspends also when that is over, so that no loop around it keeps the event loop from
         turning. Ends with the elector, as `over` does.
@@ -98,5 +104,7 @@ def _working(state: LeaderState) -> int:
 async def _sleep(instant: int, store: Store) -> None:
     await asyncio.sleep(0)
     late = random.uniform(*A_LITTLE_LATER)
-    while (left := _left(instant, store) + late) > 0:  # noqa: ASYNC110 - for time
+    before = math.inf
+    while 0 < (left := _left(instant, store) + late) < before + SET_BACK:
+        before = left
         await asyncio.sleep(min(left, LONGEST_SLEEP))

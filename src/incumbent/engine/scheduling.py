@@ -44,7 +44,8 @@ async def schedule(
     while True:
         await recess.sleep(answered.ends)
         period = once_per.period(store.wall_clock())
-        if period.begins <= answered.begins:  # the clock was set back
+        if period.begins <= answered.begins:
+            answered = min(answered, period)  # the clock was set back
             continue
         candidacy = stand(wait_time=_seconds_left(period, store), after=answered.begins)
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, cast
 
 from incumbent.durations import Duration, seconds
+from incumbent.kinds import flag, whole
 from incumbent.periods import Every, OncePer
 
 OnLoss: TypeAlias = Literal["cancel", "notify"]
@@ -54,10 +55,7 @@ class Durability:
     """Seconds that they have for it. Default 0.2 s."""
 
     def __init__(self, *, replicas: int = 1, timeout: Duration = 0.2) -> None:
-        if isinstance(replicas, bool) or not isinstance(replicas, int):
-            raise TypeError(f"replicas must be an int, not {type(replicas).__name__}")
-        if replicas < 1:
-            raise ValueError(f"replicas must be 1 or more, not {replicas}")
+        whole("replicas", replicas, 1)
         time = seconds("timeout", timeout)
         if time < MIN_DURABILITY_TIMEOUT:  # the server takes 0 for no limit
             raise ValueError(
@@ -134,7 +132,7 @@ class LeaderOptions:
             "max_hold_time",
             None if max_hold_time is None else seconds("max_hold_time", max_hold_time),
         )
-        put(self, "auto_extend", _flag("auto_extend", auto_extend))
+        put(self, "auto_extend", flag("auto_extend", auto_extend))
         put(
             self,
             "stop_grace",
@@ -143,7 +141,7 @@ class LeaderOptions:
         put(self, "on_loss", on_loss)
         put(self, "once_per", None if once_per is None else OncePer.of(once_per))
         put(self, "request_timeout", seconds("request_timeout", request_timeout))
-        put(self, "restart", _flag("restart", restart))
+        put(self, "restart", flag("restart", restart))
         put(self, "durability", durability)
         self._check_policies()
         self._check_timers()
@@ -210,9 +208,3 @@ class LeaderOptions:
                 f" + drift allowance {drift:g} s = {needed:g} s,"
                 f" lease_time is {self.lease_time:.15g} s"
             )
-
-
-def _flag(what: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{what} must be a bool, not {type(value).__name__}")
-    return value

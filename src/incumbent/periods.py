@@ -7,6 +7,7 @@ from datetime import timedelta, tzinfo
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from incumbent.durations import Duration, seconds
+from incumbent.kinds import flag
 
 if TYPE_CHECKING:
     from incumbent.cron import Ticks
@@ -64,10 +65,8 @@ class OncePer:
             TypeError, ValueError: an argument is not usable.
             ImportError: a cron expression, and cronsim is not installed.
         """
-        if not isinstance(retry_failed, bool):
-            raise TypeError(f"retry_failed must be a bool, not {type(retry_failed).__name__}")
         self.every: float | str
-        self.retry_failed: bool = retry_failed
+        self.retry_failed: bool = flag("retry_failed", retry_failed)
         self._length = 0
         self._ticks: Ticks | None = None
         self._present = Period(0, 0)

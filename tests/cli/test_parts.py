@@ -3,13 +3,14 @@
 import io
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from incumbent import LeaderState
+from incumbent import LeaderInfo, LeaderState, Skipped
 from incumbent.cli.demo import performance, server, wording
 from incumbent.cli.demo.node import Node, NodeDiedError
 from incumbent.cli.demo.reports import Report
@@ -18,6 +19,7 @@ from incumbent.cli.demo.server import Server
 from incumbent.cli.demo.stage import Stage, WaitedInVainError
 from incumbent.cli.demo.warden import Warden
 from incumbent.cli.endings import UnavailableError
+from incumbent.cli.run import words
 from kit.waiting import wait_until_blocking
 
 
@@ -157,3 +159,30 @@ def test_words_for_processes() -> None:
     stopped = Report(kind="stopped", at=1.0, fence=5)
     assert wording.news(None, stopped) == "stops leading"
     assert wording.news(stopped, stopped) == ""
+
+
+HOLDER = LeaderInfo(
+    leader_id="a\x1b[2J\u202etxt",
+    seat=0,
+    fence=1,
+    since=datetime(2026, 1, 1, tzinfo=UTC),
+    remaining=1,
+)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        words.not_elected(
+            "x",
+            Skipped("held", HOLDER),
+        ),
+        "a server said \x1b[31mred\x07",
+    ],
+)
+def test_what_is_said_moves_no_cursor(sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Leaders' ids and servers' words may be anybody's: they are shown, and do nothing."""
+    words.say(sentence)
+    said = capsys.readouterr().err
+    assert said.rstrip("\n").isprintable()
+    assert not {"\x1b", "\x07", "\u202e"} & set(said)

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
 from incumbent.asgi.service import AnyElector, Serve, Service
+from incumbent.durations import seconds
 
 DEADLINE: Final = 10.0
 """Seconds that `serve` and the seat have at shutdown."""
@@ -29,6 +30,7 @@ def leadership(
     Raises:
         TypeError, ValueError: the name or `serve` is not usable.
     """
+    seconds("deadline", deadline)
     Service(elector, name, serve)  # so that what is not usable is said when the module is loaded
 
     @asynccontextmanager
@@ -55,7 +57,7 @@ async def leading(
     Raises:
         ValueError: the application has a service of that name already.
     """
-    service = Service(elector, name, serve)
+    within, service = seconds("deadline", deadline), Service(elector, name, serve)
     services = _kept(app)
     if name in services:
         raise ValueError(f"this application serves {name!r} already")
@@ -65,7 +67,7 @@ async def leading(
         yield service
     finally:
         services.pop(name, None)
-        await service.stop(deadline)
+        await service.stop(within)
 
 
 def services_of(app: Any) -> dict[str, Service]:

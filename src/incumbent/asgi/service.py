@@ -18,6 +18,7 @@ from incumbent import (
     current_lease,
 )
 from incumbent.backoff import pause_after
+from incumbent.electors.elector import Elector
 from incumbent.mishaps import log
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Service:
     """`serve` under one election of an application."""
 
     def __init__(self, elector: AnyElector, name: str, serve: Serve) -> None:
+        if not isinstance(elector, Elector):
+            raise TypeError(f"elector must be an elector for asyncio, not {type(elector).__name__}")
         actions.check(serve, "serve")
         elector.is_leading(name)  # so that a name that cannot be is said now
         self.elector: AnyElector = elector

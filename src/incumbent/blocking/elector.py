@@ -1,6 +1,5 @@
 """What all electors for threads can do: each method has the loop do what its asyncio twin does."""
 
-import copy
 import os
 from collections.abc import Callable
 from functools import partial, wraps
@@ -26,6 +25,7 @@ from incumbent.blocking.job import converse, run
 from incumbent.blocking.lease import Lease
 from incumbent.blocking.root import Root, Twin
 from incumbent.blocking.watch import Watch
+from incumbent.kinds import text
 from incumbent.mishaps import note
 from incumbent.options import OptionChanges
 from incumbent.periods import Every
@@ -233,6 +233,7 @@ class Elector:
             TypeError: what is decorated is no plain function.
             ValueError: `name` asks for something that is no argument, or could be no name.
         """
+        text("an election's name", name)
 
         def decorate(function: Callable[P, T]) -> Callable[P, T | None]:
             actions.check_plain(function)
@@ -310,7 +311,8 @@ class Elector:
         return self._sibling(lambda twin: twin.for_tenant(tenant))
 
     def _sibling(self, change: Callable[[Twin], Twin]) -> Self:
-        sibling = copy.copy(self)
+        sibling = object.__new__(type(self))
+        vars(sibling).update(vars(self))
         Elector.__init__(sibling, lambda: self._root.sibling(change))
         return sibling
 
@@ -336,6 +338,9 @@ class Elector:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an elector has connections, and cannot be pickled or copied: make another")
 
     def __repr__(self) -> str:
         return f"<blocking {repr(self._twin)[1:]}"

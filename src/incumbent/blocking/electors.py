@@ -7,7 +7,9 @@ from incumbent import LeaderElector as AsyncLeaderElector
 from incumbent import LeaderOptions
 from incumbent.blocking.elector import Elector
 from incumbent.blocking.root import Root
+from incumbent.engine.office import hooks_of
 from incumbent.events import Hook
+from incumbent.kinds import made
 from incumbent.stores.base import Store
 from incumbent.stores.redis import Client
 from incumbent.stores.redis.twin import SyncClient, twin_of
@@ -45,7 +47,7 @@ class LeaderElector(Elector):
         Raises:
             TypeError, ValueError: an argument is not usable.
         """
-        told = None if hooks is None else tuple(hooks)
+        told = None if hooks is None else hooks_of(hooks)
 
         def make(source: Client | Store) -> AsyncLeaderElector:
             return AsyncLeaderElector(
@@ -90,7 +92,7 @@ class GroupElector(Elector):
         Raises:
             TypeError, ValueError: an argument is not usable.
         """
-        told = None if hooks is None else tuple(hooks)
+        told = None if hooks is None else hooks_of(hooks)
         self._seats = seats
 
         def make(source: Client | Store) -> AsyncGroupElector:
@@ -108,4 +110,7 @@ class GroupElector(Elector):
 
 def source_of(redis: SyncClient | str | Store) -> Client | Store:
     """What the asyncio elector is made from."""
-    return redis if isinstance(redis, Store) else twin_of(redis)
+    if isinstance(redis, Store):
+        made("redis", redis)
+        return redis
+    return twin_of(redis)

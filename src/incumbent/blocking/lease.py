@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from incumbent import Lease as AsyncLease
 from incumbent import LossReason
 from incumbent.blocking.job import run
+from incumbent.kinds import text
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -32,11 +33,12 @@ class Lease:
     then, or calls `ensure_held` before it writes.
     """
 
-    __slots__ = ("__weakref__", "_lease", "_lost", "_owner", "_pid")
+    __slots__ = ("__weakref__", "_lease", "_left", "_lost", "_owner", "_pid")
 
     def __init__(self, lease: AsyncLease, lost: threading.Event) -> None:
         self._lease = lease
         self._lost = lost
+        self._left = False
         self._pid = os.getpid()
         self._owner = threading.get_ident()
         _known[lease] = self
@@ -178,8 +180,11 @@ def current_lease(name: str | None = None) -> Lease | None:
 
     A lease that was lost is still found, and says so, until its action has ended.
     """
+    if name is not None:
+        text("name", name)
     for lease in reversed(_leases.get()):
-        if name is None or lease.name == name:
+        # One that was left in another thread stays in this one's context.
+        if not lease._left and (name is None or lease.name == name):  # noqa: SLF001 - our own
             return lease
     return None
 
@@ -191,9 +196,10 @@ def known(leases: Iterable[AsyncLease]) -> tuple[Lease, ...]:
 
 def push(lease: Lease) -> None:
     """Make `lease` the innermost of this thread."""
-    _leases.set((*_leases.get(), lease))
+    _leases.set((*(each for each in _leases.get() if not each._left), lease))  # noqa: SLF001
 
 
 def drop(lease: Lease) -> None:
     """Take `lease` out of this thread's, wherever it stands."""
+    lease._left = True  # noqa: SLF001 - our own
     _leases.set(tuple(other for other in _leases.get() if other is not lease))

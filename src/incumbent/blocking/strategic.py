@@ -11,6 +11,7 @@ from incumbent.blocking.job import run
 from incumbent.blocking.root import Root, Twin
 from incumbent.blocking.standing import Standing
 from incumbent.durations import Duration
+from incumbent.engine.office import hooks_of
 from incumbent.engine.standing import Standing as AsyncStanding
 from incumbent.events import Hook
 from incumbent.stores.base import Store
@@ -61,7 +62,7 @@ class StrategicElector(Elector):
         Raises:
             TypeError, ValueError: an argument is not usable.
         """
-        told = None if hooks is None else tuple(hooks)
+        told = None if hooks is None else hooks_of(hooks)
 
         def make(source: Client | Store) -> AsyncStrategicElector:
             return AsyncStrategicElector(

@@ -1,6 +1,5 @@
 """What all electors can do. A kind of elector adds how many seats there are, and who may stand."""
 
-import copy
 import inspect
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -16,10 +15,10 @@ from incumbent.engine import running, scheduling
 from incumbent.engine.candidacy import Candidacy, Gate
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
-from incumbent.engine.recess import Recess
 from incumbent.engine.term import Term
 from incumbent.engine.waits import Waits
 from incumbent.events import Hook
+from incumbent.kinds import made, text, whole
 from incumbent.observability.logging import LoggingHook
 from incumbent.options import LeaderOptions, OptionChanges
 from incumbent.periods import Every, OncePer
@@ -29,6 +28,7 @@ from incumbent.stores.redis import Client, RedisStore
 from incumbent.templates import NameTemplate
 
 if TYPE_CHECKING:
+    from incumbent.engine.recess import Recess
     from incumbent.engine.watch import Watch
 
 P = ParamSpec("P")
@@ -57,6 +57,8 @@ class Elector:
         self._scope = ""
         self._waits = Waits()
         given = isinstance(redis, Store)
+        if given:
+            made("redis", redis)
         store = redis if isinstance(redis, Store) else RedisStore(redis, self._prefix)
         _check_durability(self._options, store)
         self._office: Office[Term] = Office(
@@ -203,6 +205,7 @@ class Elector:
             TypeError: what is decorated is no coroutine function.
             ValueError: `name` asks for something that is no argument, or could be no name.
         """
+        text("an election's name", name)
 
         def decorate(
             function: Callable[P, Coroutine[Any, Any, T]],
@@ -294,6 +297,8 @@ class Elector:
         """
         election = names.election_name(name, self._scope)
         self._check_seat(seat)
+        if fence is not None:
+            whole("fence", fence, 1)
         budget = Budget.of_two(self._options.request_timeout)
         return await self._office.store.force_release(election, seat, fence, budget)
 
@@ -384,6 +389,9 @@ class Elector:
     ) -> None:
         await self.aclose()
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an elector has connections, and cannot be pickled or copied: make another")
+
     def __repr__(self) -> str:
         tenant = f" scope={self._scope!r}" if self._scope else ""
         return (
@@ -421,16 +429,19 @@ class Elector:
         """What decides who may try when; without one it is the line."""
         return None
 
-    def _recess(self, name: str, options: LeaderOptions) -> Recess:
+    def _recess(self, name: str, options: LeaderOptions) -> "Recess":
+        # Here, because most programs neither campaign nor schedule.
+        from incumbent.engine.recess import Recess  # noqa: PLC0415 - see above
+
         election = names.election_name(name, self._scope)
         return Recess(self._office.store, self._waits, election, self._seats, options)
 
     def _check_seat(self, seat: int) -> None:
-        if seat not in range(self._seats):
-            raise ValueError(f"seat must be from 0 to {self._seats - 1}, not {seat!r}")
+        whole("seat", seat, 0, self._seats - 1)
 
     def _sibling(self, **changes: Any) -> Self:
-        twin = copy.copy(self)
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
         vars(twin).update(changes, _waits=Waits(), _watches=weakref.WeakSet())
         return twin
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from incumbent.electors.elector import Elector
 from incumbent.events import Hook
+from incumbent.kinds import whole
 from incumbent.options import LeaderOptions
 from incumbent.stores.base import Store
 from incumbent.stores.redis import Client
@@ -50,10 +51,7 @@ class GroupElector(Elector):
         Raises:
             TypeError, ValueError: an argument is not usable.
         """
-        if isinstance(seats, bool) or not isinstance(seats, int):
-            raise TypeError(f"seats must be an int, not {type(seats).__name__}")
-        if not 1 <= seats <= MOST_SEATS:
-            raise ValueError(f"seats must be from 1 to {MOST_SEATS}, not {seats}")
+        whole("seats", seats, 1, MOST_SEATS)
         super().__init__(
             redis, options, seats=seats, prefix=prefix, leader_id=leader_id, hooks=hooks
         )

@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-from incumbent import names
+from incumbent import kinds, names
 from incumbent.durations import Duration, seconds
 from incumbent.electors.elector import Elector
 from incumbent.engine.best_first import BestFirst
@@ -93,7 +93,7 @@ class StrategicElector(Elector):
             raise TypeError(f"a store without a registry of candidates: {store!r}")
         self._polls = Polls(self._office, store.registry, strategy)
         self._deference = Deference()
-        self._record_results = record_results
+        self._record_results = kinds.flag("record_results", record_results)
         self._standings: weakref.WeakSet[Standing] = weakref.WeakSet()
 
     @property
@@ -134,7 +134,7 @@ class StrategicElector(Elector):
         standing = Standing(
             self._polls,
             self._voter(name),
-            metadata=metadata or {},
+            metadata={} if metadata is None else metadata,
             ttl=seconds("ttl", ttl),
             request_timeout=self._options.request_timeout,
             waits=self._waits,
@@ -171,6 +171,7 @@ class StrategicElector(Elector):
             redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.
         """
         election, node_id = self._voter(name)
+        kinds.flag("success", success)
         deed: Deed = "succeeded" if success else "failed"
         return await self._polls.registry.record(election, node_id, deed, self._two_requests())
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from incumbent.durations import Duration, seconds
 from incumbent.engine.term import Term
 from incumbent.errors import LeadershipLostError
+from incumbent.kinds import text
 from incumbent.options import MAX_LEASE_TIME
 from incumbent.results import LossReason
 
@@ -29,10 +30,11 @@ class Lease:
     and turn false before the server could give the seat to anybody else.
     """
 
-    __slots__ = ("__weakref__", "_term")
+    __slots__ = ("__weakref__", "_left", "_term")
 
     def __init__(self, term: Term) -> None:
         self._term = term
+        self._left = False
 
     @property
     def name(self) -> str:
@@ -181,19 +183,23 @@ def current_lease(name: str | None = None) -> Lease | None:
 
     A lease that was lost is still found, and says so, until its action has ended.
     """
+    if name is not None:
+        text("name", name)
     for lease in reversed(_leases.get()):
-        if name is None or lease.name == name:
+        # One that was left in another context stays in this one.
+        if not lease._left and (name is None or lease.name == name):  # noqa: SLF001 - our own
             return lease
     return None
 
 
 def push(lease: Lease) -> Mark:
     """Make `lease` the innermost of the current context; what is returned helps to `drop` it."""
-    return _leases.set((*_leases.get(), lease))
+    return _leases.set((*(each for each in _leases.get() if not each._left), lease))  # noqa: SLF001
 
 
 def drop(lease: Lease, mark: Mark) -> None:
     """Take `lease` out of the current context, wherever it stands."""
+    lease._left = True  # noqa: SLF001 - our own
     leases = _leases.get()
     if leases and leases[-1] is lease:  # as nearly always
         rest = leases[:-1]

@@ -4,13 +4,13 @@ Knows no rules of elections.
 """
 
 import asyncio
-import inspect
 from collections.abc import Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
-from incumbent import process
+from incumbent import actions, process
 from incumbent.engine.alarms import Alarms
 from incumbent.events import Event, Hook, Names
+from incumbent.kinds import made
 from incumbent.mishaps import contain
 from incumbent.stores.base import Store
 
@@ -27,20 +27,34 @@ class Named(Protocol):
 TermT = TypeVar("TermT")
 
 
+def hooks_of(hooks: Any) -> tuple[Hook, ...]:
+    """`hooks` as an elector takes them.
+
+    Raises:
+        TypeError: they are no hooks, or one hook alone.
+    """
+    if not isinstance(hooks, Iterable) or isinstance(hooks, str | bytes | type):
+        raise TypeError(f"hooks must be a list of callables, not {type(hooks).__name__}")
+    found: tuple[Any, ...] = tuple(hooks)
+    for hook in found:
+        if not callable(hook):
+            raise TypeError(f"a hook must be callable with an event, not {type(hook).__name__}")
+        made("a hook", hook)
+        if actions.kind_of(hook) in {"awaitable", "generator"}:
+            raise TypeError(
+                "a hook must be a plain function, not a coroutine function:"
+                f" {getattr(hook, '__qualname__', type(hook).__qualname__)}"
+            )
+    return found
+
+
 class Office(Generic[TermT]):
     """What a family of electors shares: those made from one another by `using` and `for_tenant`."""
 
     def __init__(self, store: Store, hooks: Iterable[Hook], *, owns_store: bool) -> None:
         self.store = store
         self.terms: set[TermT] = set()
-        self._hooks = [(hook, getattr(hook, "wants", None)) for hook in hooks]
-        for hook, _ in self._hooks:
-            if not callable(hook):
-                raise TypeError(f"a hook must be callable with an event, not {hook!r}")
-            if inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(hook.__call__):
-                raise TypeError(
-                    f"a hook must be a plain function, not a coroutine function: {hook!r}"
-                )
+        self._hooks = [(hook, getattr(hook, "wants", None)) for hook in hooks_of(hooks)]
         self._owns_store = owns_store
         self._alarms: Alarms | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

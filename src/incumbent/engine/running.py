@@ -8,13 +8,12 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from incumbent import actions, clock
 from incumbent.backoff import pause_after
 from incumbent.engine.candidacy import Candidacy
 from incumbent.engine.handle import Lease
-from incumbent.engine.recess import Recess
 from incumbent.engine.waits import Waits
 from incumbent.errors import LeadershipLostError, NotElectedError
 from incumbent.mishaps import note
@@ -27,6 +26,9 @@ from incumbent.results import (
     Skipped,
 )
 from incumbent.stores.base import Grant
+
+if TYPE_CHECKING:
+    from incumbent.engine.recess import Recess
 
 T = TypeVar("T")
 
@@ -180,7 +182,7 @@ async def campaign(
     waits: Waits,
     restart: bool,
     steady_after: float,
-    recess: Recess,
+    recess: "Recess",
 ) -> T:
     """Stand for ever: again after a loss and, with `restart`, with back-off after the action's end.
 

@@ -7,16 +7,18 @@ whose own clock is wrong asks at the wrong moment and then knows better.
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from incumbent import actions, events
 from incumbent.engine.candidacy import Candidacy
 from incumbent.engine.office import Office
-from incumbent.engine.recess import Recess
 from incumbent.engine.running import run
 from incumbent.engine.term import Term
 from incumbent.periods import OncePer, Period
 from incumbent.stores.base import Store
+
+if TYPE_CHECKING:
+    from incumbent.engine.recess import Recess
 
 
 class Stand(Protocol):
@@ -32,7 +34,7 @@ async def schedule(
     stand: Stand,
     once_per: OncePer,
     action: Callable[[], Awaitable[object]],
-    recess: Recess,
+    recess: "Recess",
 ) -> NoReturn:
     """Answer every tick from the next one on; see `Elector.schedule`.
 

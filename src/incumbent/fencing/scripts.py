@@ -77,6 +77,11 @@ def call_of(
     check(register, fence)
     if fence > MAX_FENCE:
         raise ValueError(f"fence must be at most {MAX_FENCE} here, not {fence}")
+    if not isinstance(script, str):
+        raise TypeError(f"script must be a str, not {type(script).__name__}")
+    for what, parts in (("keys", keys), ("args", args)):
+        if isinstance(parts, str | bytes) or not isinstance(parts, Sequence):
+            raise TypeError(f"{what} must be a list or a tuple, not {type(parts).__name__}")
     if script.startswith("#!"):
         raise ValueError(
             "a script with a #! line cannot stand behind the guard: leave that line out"

@@ -30,7 +30,10 @@ class Metadata(Mapping[str, MetaValue]):
     __slots__ = ("_values",)
 
     def __init__(self, values: Mapping[str, MetaValue] | None = None) -> None:
-        self._values: dict[str, MetaValue] = dict(values or {})
+        given: Any = {} if values is None else values
+        if not isinstance(given, Mapping):
+            raise TypeError(f"metadata must be a mapping, not {type(given).__name__}")
+        self._values: dict[str, MetaValue] = dict(given)
         check(self._values)
         size = len(self.encoded)
         if size > MAX_BYTES:

@@ -3,6 +3,7 @@
 import sys
 
 from incumbent import Skipped
+from incumbent.cli.elections.words import printable
 from incumbent.events import (
     AttemptDelayed,
     Event,
@@ -17,7 +18,9 @@ from incumbent.events import (
 def say(sentence: str) -> None:
     """Write a line; who closed stderr misses it."""
     try:
-        print(f"incumbent: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+        # The ids of leaders, and what servers say, may be anybody's.
+        line = printable(" ".join(sentence.split()))
+        print(f"incumbent: {line}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         return
 

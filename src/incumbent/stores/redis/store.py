@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.client import Pipeline
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 from incumbent import clock
@@ -384,8 +385,8 @@ def _grant(claim: Claim, reply: Sequence[Any], request: Request, doubts: tuple[s
 def _check(client: Any) -> None:
     if isinstance(client, RedisCluster):
         return
-    if not isinstance(client, Redis):
-        kind = type(client)
+    if not isinstance(client, Redis) or isinstance(client, Pipeline):
+        kind = client if isinstance(client, type) else type(client)
         raise TypeError(
             "redis must be a redis.asyncio.Redis or RedisCluster client or a Store, "
             f"not {kind.__module__}.{kind.__qualname__}; "

@@ -55,9 +55,9 @@ def twin_of(client: SyncClient | str) -> Client:
     """
     if isinstance(client, str):
         return client_of(client)
+    _check(client)
     if isinstance(client, redis.RedisCluster):
         return _cluster_twin(client)
-    _check(client)
     pool = client.connection_pool
     options: Mapping[str, Any] = pool.connection_kwargs
     if options.get("redis_connect_func") is not None:
@@ -75,8 +75,9 @@ def twin_of(client: SyncClient | str) -> Client:
 
 
 def _check(client: Any) -> None:
-    if not isinstance(client, redis.Redis):
-        kind = type(client)
+    pipelines = redis.client.Pipeline, redis.cluster.ClusterPipeline
+    if not isinstance(client, redis.Redis | redis.RedisCluster) or isinstance(client, pipelines):
+        kind = client if isinstance(client, type) else type(client)
         raise TypeError(
             "redis must be a redis.Redis or RedisCluster client, a URL or a Store, "
             f"not {kind.__module__}.{kind.__qualname__}"

@@ -127,6 +127,8 @@ async def test_a_child_of_the_action_may_step_down(
         with suppress(TimeoutError):
             async with asyncio.timeout(limit):
                 await lease.step_down()
+                # Who is only told is not kept waiting until the lease has run out.
+                assert on_loss == "cancel" or lease.held
 
     async def act() -> None:
         await have(step_down(here()))

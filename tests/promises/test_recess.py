@@ -13,6 +13,7 @@ import pytest
 from incumbent import (
     ActionFailed,
     Elected,
+    ElectorClosedError,
     GroupElector,
     LeaderElector,
     MemoryStore,
@@ -220,3 +221,62 @@ async def test_p4_a_recess_ends_with_its_campaign(make: Make) -> None:
         await journal.has(AttemptSkipped)
         await cancel(task)
         assert await elector.attempt("report", nothing) == Skipped("already_ran")
+
+
+@pytest.mark.parametrize("retry_failed", [False, True])
+async def test_closing_ends_a_campaign_in_its_recess(make: Make, retry_failed: bool) -> None:
+    """At once and in words, whether it only sleeps or watches as well; its maker goes on."""
+    journal = Journal()
+    maker = make(hook=journal, once_per=OncePer(YEAR, retry_failed=retry_failed))
+    assert isinstance(await maker.attempt("report", nothing), Elected)
+    elector = maker.using(restart=True)
+    task = asyncio.create_task(elector.campaign("report", nothing))
+    await journal.has(AttemptSkipped)
+    await asyncio.sleep(0.05)  # it looks, if it does, and sleeps
+    await elector.aclose()
+    assert task.done(), "closing waits until it has ended"
+    with pytest.raises(ElectorClosedError, match="this elector is closed"):
+        await task
+    assert await maker.attempt("report", nothing) == Skipped("already_ran")
+
+
+@pytest.mark.parametrize("retry_failed", [False, True])
+async def test_closing_ends_a_schedule_in_its_recess(make: Make, retry_failed: bool) -> None:
+    """Its tick was run by another, and the next one is far away."""
+    every, journal = OncePer(YEAR, retry_failed=retry_failed), Journal()
+    maker = make(hook=journal, once_per=every)
+    assert isinstance(await maker.attempt("report", nothing), Elected)
+    elector = maker.using(wait_time=0)
+    # The tick that was answered last is another one, so that the present one is asked for.
+    store: Any = elector._office.store
+    now = store.wall_clock
+    store.wall_clock = lambda: now() - 2 * int(YEAR.total_seconds()) * 1000
+    task = asyncio.create_task(elector.schedule("report", every=every, action=nothing))
+    await asyncio.sleep(0)
+    store.wall_clock = now
+    await journal.has(AttemptSkipped)
+    await asyncio.sleep(0.05)
+    await elector.aclose()
+    with pytest.raises(ElectorClosedError, match="this elector is closed"):
+        await asyncio.wait_for(task, 10)
+
+
+async def test_closing_ends_the_recess_of_a_thread(valkey: Server) -> None:
+    """By `incumbent.blocking`: the call raises in its own thread."""
+    journal, raised = Journal(), list[BaseException]()
+    options = quick(once_per=YEAR, restart=True)
+    elector = BlockingElector(valkey.url, options, hooks=[journal])
+
+    def stand() -> None:
+        try:
+            elector.campaign("report", print)
+        except ElectorClosedError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=stand, daemon=True)
+    thread.start()
+    await journal.has(AttemptSkipped)
+    await asyncio.sleep(0.05)
+    await asyncio.to_thread(elector.close)
+    await asyncio.to_thread(thread.join, 10)
+    assert [str(error) for error in raised] == ["this elector is closed"]

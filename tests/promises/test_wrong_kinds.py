@@ -7,11 +7,14 @@ import asyncio
 import copy
 import inspect
 import pickle
+import sqlite3
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
+import aiosqlite
 import pytest
 import redis
 import redis.asyncio
@@ -19,6 +22,7 @@ import redis.asyncio
 import incumbent.blocking as blocking_face
 from incumbent import (
     Durability,
+    Elected,
     GroupElector,
     LeaderElector,
     LeaderOptions,
@@ -355,6 +359,39 @@ for lease_of in (current_lease, blocking_face.current_lease):
             TypeError,
             "name must be a str",
         )
+guards: Any
+for guards, face in ((fencing, "fencing"), (blocking_fencing, "fencing.blocking")):
+    for shown, its, error, words in (
+        ("resource=5", {"resource": 5}, TypeError, "resource must be a str"),
+        ("resource=''", {"resource": ""}, ValueError, "resource must not be empty"),
+        ("fence=1.0", {"fence": 1.0}, TypeError, "fence an int"),
+        ("fence=True", {"fence": True}, TypeError, "fence an int"),
+        ("fence='1'", {"fence": "1"}, TypeError, "fence an int"),
+        ("fence=0", {"fence": 0}, ValueError, "fence must be above 0"),
+        ("fence=-1", {"fence": -1}, ValueError, "fence must be above 0"),
+        ("paramstyle=5", {"paramstyle": 5}, TypeError, "paramstyle must be a str"),
+        ("paramstyle=[]", {"paramstyle": []}, TypeError, "paramstyle must be a str"),
+        ("paramstyle=''", {"paramstyle": ""}, ValueError, "paramstyle must be one of"),
+        ("no connection", {"connection": None}, TypeError, "a connection is needed"),
+        ("a class", {"connection": sqlite3.Connection}, TypeError, "must be made first"),
+        ("an object", {"connection": object()}, TypeError, "a connection is needed, not object"),
+    ):
+        given = {"connection": SimpleNamespace(), "resource": "r", "fence": 1} | its
+        given = {"paramstyle": "qmark"} | given
+        case(
+            f"{face}.guard({shown})",
+            lambda _, g=guards, i=given: g.guard(**i),
+            error,
+            words,
+        )
+    for shown, wrong in (("None", None), ("5", 5), ("a URL", "sqlite://")):
+        case(
+            f"{face}.guard({shown}, without paramstyle)",
+            lambda _, g=guards, w=wrong: g.guard(w, "r", 1),
+            TypeError,
+            "a connection is needed",
+        )
+
 for wrong in (None, 5, object()):
     case(
         f"leadership({type(wrong).__name__})",
@@ -393,6 +430,92 @@ async def test_what_a_parameter_is_not_is_refused_before_anything_is_sent(  # no
     with pytest.raises(error, match=words):
         await asyncio.wait_for(settled(call(scene)), 30)
     assert proxy.opened == 0, "something was sent"
+
+
+class Touched(sqlite3.Connection):
+    """Does nothing, but says that it was asked to."""
+
+    touched = False
+
+    def cursor(self, *args: Any, **options: Any) -> Any:
+        """It was."""
+        self.touched = True
+        return super().cursor(*args, **options)
+
+    def execute(self, *args: Any, **options: Any) -> Any:
+        """The same."""
+        self.touched = True
+        return super().execute(*args, **options)
+
+
+async def test_a_connection_for_the_other_kind_of_code_is_refused_by_the_guards() -> None:
+    """Before it is used, as it would hold nothing: what one calls the other has to await."""
+    connection = sqlite3.connect(":memory:", factory=Touched)
+    with pytest.raises(TypeError, match=r"call incumbent\.fencing\.blocking\.guard"):
+        await fencing.guard(connection, "r", 1)
+    assert not connection.touched
+    connection.close()
+    async with aiosqlite.connect(":memory:") as other:
+        with pytest.raises(TypeError, match=r"await incumbent\.fencing\.guard"):
+            blocking_fencing.guard(other, "r", 1)
+
+
+NO_TIMES: list[Any] = [True, "1", None, [], 1j, NAN, -1, float("inf"), HUGE, timedelta(seconds=-1)]
+NO_CLIENTS: dict[str, Any] = {
+    "None": None,
+    "URL": "redis://localhost",
+    "class": redis.asyncio.Redis,
+    "pool": redis.asyncio.ConnectionPool(),
+    "pipeline": redis.asyncio.Redis().pipeline(),
+    "pipeline for threads": redis.Redis().pipeline(),
+}
+LEASE_CASES: dict[str, tuple[str, Any, str]] = {
+    **{
+        f"extend({str(wrong)[:8]})": ("extend", wrong, "duration must be")
+        for wrong in [*NO_TIMES, 0, False, 31 * 86_400]
+    },
+    **{
+        f"ensure_held({str(wrong)[:8]})": ("ensure_held", wrong, "need must be")
+        for wrong in [*NO_TIMES, False]
+    },
+    **{
+        f"transaction({shown})": ("transaction", wrong, "a transaction needs a client")
+        for shown, wrong in NO_CLIENTS.items()
+    },
+}
+
+
+@pytest.mark.parametrize("given", LEASE_CASES.values(), ids=LEASE_CASES)
+async def test_what_a_parameter_of_a_lease_is_not_is_refused_before_anything_is_sent(
+    make_proxy: MakeProxy,
+    valkey: Server,
+    make_client: MakeClient,
+    given: tuple[str, Any, str],
+) -> None:
+    """On a lease that is held, in the loop and in a thread; it is held as before."""
+    method, wrong, words = given
+    proxy = await make_proxy(valkey)
+
+    def in_a_thread() -> tuple[int, int]:
+        lease = blocking_face.current_lease()
+        assert lease is not None
+        before = proxy.commands.total()
+        with pytest.raises((TypeError, ValueError), match=words):
+            getattr(lease, method)(wrong)
+        assert lease.held
+        return before, proxy.commands.total()
+
+    options = quick(lease_time=60)
+    async with LeaderElector(make_client(proxy), options, hooks=[]).lead("one") as lease:
+        before = proxy.commands.total()
+        with pytest.raises((TypeError, ValueError), match=words):
+            await settled(getattr(lease, method)(wrong))
+        assert proxy.commands.total() == before, "something was sent"
+        assert lease.held
+    with blocking_face.LeaderElector(proxy.url, options, hooks=[]) as elector:
+        told = await asyncio.to_thread(elector.attempt, "two", in_a_thread)
+    assert isinstance(told, Elected), told
+    assert told.value[0] == told.value[1], "something was sent"
 
 
 async def settled(told: Any) -> Any:

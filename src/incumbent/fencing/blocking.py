@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from incumbent.errors import StaleFenceError
-from incumbent.fencing.connections import is_sqlalchemy, refuse_autocommit, style_of
+from incumbent.fencing.connections import check_kind, is_sqlalchemy, refuse_autocommit, style_of
 from incumbent.fencing.scripts import Evaluating, Part, call_of, refusal_of
 from incumbent.fencing.statements import CREATE_TABLE, Statement, guard_of
 from incumbent.stores.redis import ServerError, discreet
@@ -33,7 +33,9 @@ def guard(connection: Any, resource: str, fence: int, *, paramstyle: str | None 
         Exception: what the driver raises: of a table that is missing, or, where the transaction is
             "repeatable read" or stricter, of a row that another has just changed.
     """
-    guarding = guard_of(paramstyle or style_of(connection), resource, fence)
+    style = style_of(connection) if paramstyle is None else paramstyle
+    guarding = guard_of(style, resource, fence)
+    check_kind(connection, "threads")
     if _affects_a_row(connection, guarding.advance):
         refuse_autocommit(connection)
         return

@@ -3,8 +3,11 @@
 Imports no driver: goes by what PEP 249, SQLAlchemy, psycopg, asyncpg and sqlite3 document.
 """
 
+import inspect
 import sys
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+from incumbent.kinds import made
 
 LIBPQ_IDLE: Final = 0
 """PQTRANS_IDLE: https://www.postgresql.org/docs/current/libpq-status.html"""
@@ -18,6 +21,33 @@ def is_sqlalchemy(connection: Any) -> bool:
 def is_asyncpg(connection: Any) -> bool:
     """Whether it is a connection of asyncpg, or one that its pool has lent."""
     return hasattr(connection, "fetchval") and hasattr(connection, "is_in_transaction")
+
+
+def check_kind(connection: Any, kind: Literal["asyncio", "threads"]) -> None:
+    """Refuse what cannot run statements for code of that kind, as far as that can be seen.
+
+    Raises:
+        TypeError: it is no connection, or one for the other kind of code.
+    """
+    made("connection", connection)
+    run = "cursor" if kind == "threads" else "execute"
+    if not (is_sqlalchemy(connection) or callable(getattr(connection, run, None))):
+        raise TypeError(f"a connection is needed, not {type(connection).__qualname__}")
+    commit = getattr(connection, "commit", None)
+    awaited = is_asyncpg(connection) or inspect.iscoroutinefunction(commit)
+    if kind == "threads" and awaited:
+        raise TypeError(
+            f"{type(connection).__qualname__} is a connection of asyncio: await"
+            " incumbent.fencing.guard()"
+        )
+    # A driver that is not known may give an awaitable by a plain function.
+    package = type(connection).__module__.partition(".")[0]
+    plain = inspect.isbuiltin(commit) or package in {"psycopg", "sqlalchemy"}
+    if kind == "asyncio" and plain and not awaited:
+        raise TypeError(
+            f"{type(connection).__qualname__} is no connection of asyncio: call"
+            " incumbent.fencing.blocking.guard()"
+        )
 
 
 def style_of(connection: Any) -> str:

@@ -4,7 +4,13 @@ import inspect
 from typing import Any
 
 from incumbent.errors import StaleFenceError
-from incumbent.fencing.connections import is_asyncpg, is_sqlalchemy, refuse_autocommit, style_of
+from incumbent.fencing.connections import (
+    check_kind,
+    is_asyncpg,
+    is_sqlalchemy,
+    refuse_autocommit,
+    style_of,
+)
 from incumbent.fencing.statements import Statement, guard_of
 
 
@@ -31,7 +37,9 @@ async def guard(
         Exception: what the driver raises: of a table that is missing, or, where the transaction is
             "repeatable read" or stricter, of a row that another has just changed.
     """
-    guarding = guard_of(paramstyle or style_of(connection), resource, fence)
+    style = style_of(connection) if paramstyle is None else paramstyle
+    guarding = guard_of(style, resource, fence)
+    check_kind(connection, "asyncio")
     if await _affects_a_row(connection, guarding.advance):
         refuse_autocommit(connection)
         return

@@ -10,6 +10,8 @@ https://www.sqlite.org/lang_upsert.html, https://peps.python.org/pep-0249/#param
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from incumbent.kinds import text
+
 CREATE_TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS incumbent_fences (resource TEXT PRIMARY KEY, fence BIGINT NOT NULL)"
 )
@@ -61,7 +63,7 @@ def guard_of(paramstyle: str, resource: str, fence: int) -> Guard:
         TypeError, ValueError: this is no name of a resource, no fence, or no style.
     """
     check(resource, fence)
-    if paramstyle not in STYLES:
+    if text("paramstyle", paramstyle) not in STYLES:
         raise ValueError(f"paramstyle must be one of {', '.join(STYLES)}, not {paramstyle!r}")
     first, second = STYLES[paramstyle]
     named = paramstyle in {"named", "pyformat"}

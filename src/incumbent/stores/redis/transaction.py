@@ -18,9 +18,11 @@ import redis
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.client import Pipeline
+from redis.asyncio.cluster import ClusterPipeline
 from redis.asyncio.connection import Connection
 from redis.client import NEVER_DECODE
 from redis.client import Pipeline as BlockingPipeline
+from redis.cluster import ClusterPipeline as BlockingClusterPipeline
 
 from incumbent import clock
 from incumbent.errors import StaleFenceError
@@ -307,6 +309,11 @@ def of(
     Raises:
         TypeError: there is none.
     """
+    pipelines = Pipeline, BlockingPipeline, ClusterPipeline, BlockingClusterPipeline
+    if isinstance(client, pipelines):
+        raise TypeError(
+            f"a transaction needs a client, not a pipeline: {type(client).__qualname__}"
+        )
     if isinstance(client, Redis):
         return Transaction(client.connection_pool, client.response_callbacks, condition)
     if isinstance(client, redis.Redis):

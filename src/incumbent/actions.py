@@ -1,7 +1,7 @@
-"""What may be an action: what gives an awaitable, or, for threads, what is done when it returns.
+"""What may be an action: a coroutine function, or, for threads, a plain function.
 
-Pure. Most of what is neither is known by looking at it, before anything is sent. The rest is found
-out when it is called: then the error says so once, and the run counts as none.
+Pure. Most other callables are recognised before anything is sent. The rest are found out when they
+are called: then a `NoActionError` says so once, and the run does not count.
 """
 
 import inspect
@@ -15,13 +15,13 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 T = TypeVar("T")
 
 Kind: TypeAlias = Literal["awaitable", "generator", "plain", "unknown"]
-"""What a call gives: an awaitable, what must be iterated over, a value, or one cannot tell."""
+"""What a call gives: an awaitable, something to iterate over, a value, or something unknown."""
 
 _AWAITABLE: Final = re.compile(r"\b(Awaitable|Coroutine|Future|Task)\b")
 
 
 class NoActionError(TypeError):
-    """What was called is no action: it has to be told as a mistake, not as a run that failed."""
+    """What was called is no action. That is a mistake of the caller, not a run that failed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -40,17 +40,17 @@ def kind_of(action: Any) -> Kind:
         return "awaitable" if issubclass(action, Awaitable) else "plain"
     if isinstance(action, FunctionType):
         return _kind_of_function(action)
-    call = getattr(type(action), "__call__", None)  # noqa: B004 - what it is, not if it is there
+    call = getattr(type(action), "__call__", None)  # noqa: B004 - the method itself is needed
     return kind_of(call) if isinstance(call, FunctionType) else "unknown"
 
 
 def _kind_of_function(function: FunctionType) -> Kind:
-    """A lambda may give anything; so may a function that says so, or that stands for another."""
+    """A lambda may give anything; so may a wrapper, or a function whose annotation says so."""
     if function.__name__ == "<lambda>" or hasattr(function, "__wrapped__"):
         return "unknown"
     try:
         returns = typing.get_type_hints(function).get("return")
-    except Exception:  # noqa: BLE001 - names that are not there at run time, and whatever else
+    except Exception:  # noqa: BLE001 - names that are missing at run time, or any other error
         returns = function.__annotations__.get("return")
     return "unknown" if _AWAITABLE.search(str(returns)) else "plain"
 
@@ -59,7 +59,7 @@ def check(action: Any, what: str = "action") -> None:
     """Refuse what is known to give no awaitable.
 
     Raises:
-        TypeError: it is.
+        TypeError: `action` is such a thing.
     """
     if inspect.iscoroutinefunction(action):  # as nearly always
         return
@@ -74,10 +74,10 @@ def check(action: Any, what: str = "action") -> None:
 
 
 def check_plain(action: Any) -> None:
-    """Refuse what is known to have done nothing yet when it returns.
+    """Refuse what is known to return before its work is done: coroutine functions and generators.
 
     Raises:
-        TypeError: it is.
+        TypeError: `action` is such a thing.
     """
     if not callable(action):
         raise TypeError(f"action must be a function, not {type(action).__name__}")
@@ -89,7 +89,7 @@ def check_plain(action: Any) -> None:
 
 
 def awaitable(result: Awaitable[T]) -> Awaitable[T]:
-    """`result`, which an action gave.
+    """Return `result`, which an action gave.
 
     Raises:
         NoActionError: it is no awaitable.
@@ -100,14 +100,14 @@ def awaitable(result: Awaitable[T]) -> Awaitable[T]:
 
 
 def done(result: T) -> T:
-    """`result`, which an action of a thread gave.
+    """Return `result`, which an action of a thread gave.
 
     Raises:
         NoActionError: it is an awaitable, so nothing has been done.
     """
     if inspect.isawaitable(result):
         if inspect.iscoroutine(result):
-            result.close()  # or Python complains that it was never awaited
+            result.close()  # otherwise Python warns that it was never awaited
         raise NoActionError(
             "action must be a plain function, whose work is done when it returns:"
             f" it returned an awaitable, {type(result).__name__}"
@@ -116,9 +116,9 @@ def done(result: T) -> T:
 
 
 def refused(error: BaseException | None) -> bool:
-    """Whether `error` says that there was no action, and nobody has been told so before.
+    """Whether `error` says that there was no action, and is seen for the first time.
 
-    Who is told first is whose action it was, however deep elections are nested.
+    In nested elections the innermost one sees it first: the action was given to that one.
     """
     if not isinstance(error, NoActionError) or error.told:
         return False
@@ -127,5 +127,5 @@ def refused(error: BaseException | None) -> bool:
 
 
 def _named(action: Any) -> str:
-    """A name for `action`. What it is shown as is its owner's, and may hold secrets, or raise."""
+    """A name for `action`. Not its `repr`: that is the user's, and may show secrets or raise."""
     return str(getattr(action, "__qualname__", None) or f"an object of {type(action).__qualname__}")

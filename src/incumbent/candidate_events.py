@@ -27,10 +27,10 @@ class WithdrawalFailed(Event):
 
 @event
 class NodeIdShared(Event):
-    """Another process stands under the same node id: told once, within two heartbeats of both.
+    """Another process stands under the same node id: told once, within two heartbeats.
 
-    The two share one record, so what each tells about itself is seen by turns. The record stays as
-    long as one of them stands.
+    The two share one record: each heartbeat overwrites what the other process told about itself.
+    The record stays as long as one of them stands.
     """
 
 
@@ -55,7 +55,7 @@ class RecordsUnreadable(Event):
 
 @event
 class StrategyFailed(Event):
-    """Our strategy raised `error`, or returned what is no result: the candidates go by seniority.
+    """The strategy raised `error`, or returned no result: candidates are ranked by seniority.
 
     Told once for each kind of error.
     """
@@ -65,13 +65,13 @@ class StrategyFailed(Event):
 
 @event
 class ScoresDoubtful(Event):
-    """Some scores are not what the strategy should give; it goes on with what they count as.
+    """Some scores could not be used as they were: other values are used instead.
 
     Told when that begins, and again after a time without such scores.
     """
 
     problems: tuple[tuple[str, str], ...]
-    """Node ids, and what was wrong: of the first ten."""
+    """Node ids and what was wrong with their scores: the first ten."""
 
 
 @event

@@ -72,7 +72,7 @@ class Ticks:
         return _reading(next(CronSim(self.expression, _shown(reading))))
 
     def _last_match(self, reading: int) -> int:
-        # It begins before the time that it is given.
+        # In reverse, the first match is before the given time.
         return _reading(next(CronSim(self.expression, _shown(reading + 1), reverse=True)))
 
 

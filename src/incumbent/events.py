@@ -91,18 +91,18 @@ class TermLost(TermEvent):
 class CancellationIgnored(TermEvent):
     """The action was cancelled, not by this library, and has not ended a `lease_time` later.
 
-    So the lease was renewed no more, and is lost (``expired``). Either the action's clean-up takes
-    that long, or something in it cancels its own task and catches that without
-    `asyncio.Task.uncancel`, as timeouts made for Python before 3.11 do.
+    So renewals stopped and the lease is lost (``expired``). Either the action's clean-up takes that
+    long, or something in it cancels its own task and catches that without `asyncio.Task.uncancel`,
+    as timeouts made for Python before 3.11 do.
     """
 
 
 @event
 class NobodyToStop(TermEvent):
-    """The task that entered the block has ended, and the term goes on: a loss can stop nobody.
+    """The task that entered the block has ended, but the term goes on: a loss has no task to stop.
 
-    A fixture that runs in a task of its own is an example. The term is renewed all the same;
-    whoever works under it has to look at `Lease.lost` or `Lease.held`.
+    A fixture that runs in a task of its own is an example. The lease is still renewed; code that
+    works under it has to check `Lease.lost` or `Lease.held`.
     """
 
 
@@ -164,8 +164,9 @@ class DurabilityWeakened(Event):
 class PeriodAhead(Event):
     """The last run was in a period that begins `ahead` seconds from now, by the server's clock.
 
-    That clock was ahead, and was set back. The run counts for the present period, so that nothing
-    runs twice in it; from the next period on all is as ever. One of those who ask is told.
+    That clock was ahead and has been set back. The run counts for the present period, so that
+    nothing runs twice in it; the next period is not affected. Only one of the processes that ask is
+    told.
     """
 
     ahead: float

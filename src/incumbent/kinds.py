@@ -28,6 +28,6 @@ def text(what: str, value: Any) -> str:
 
 
 def made(what: str, value: Any) -> None:
-    """Refuse a class in place of what it makes: it has the same methods, and fails late."""
+    """Refuse a class in place of an instance: it has the same methods, and would fail late."""
     if isinstance(value, type):
         raise TypeError(f"{what} must be made first, not the class: {value.__qualname__}(...)")

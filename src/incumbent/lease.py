@@ -4,8 +4,8 @@ Pure: no clock, no I/O, no randomness; every method is told the time. Times are 
 that also counts suspend (`incumbent.clock`). The rules:
 
 1. A lease is valid until the send time of the answered request + 0.99 TTL - 2 ms (`valid_until`),
-   where the TTL counts up to what the request asked for: a server whose clock was ahead and was set
-   back names a TTL of any length.
+   where the TTL counts for no more than the request asked for: a server whose clock was set back
+   may name a TTL of any length.
 2. An attempt to renew ends in one of three ways: confirmed, refused ("not yours"), failed
    (unknown). Only a confirmation moves the deadline, and never back.
 3. The next renewal is due when two thirds of the lease time are left, and a third of it after the
@@ -15,12 +15,12 @@ that also counts suspend (`incumbent.clock`). The rules:
    comes early by chance, so that leases which began together are soon spread over the grid.
 4. A failed attempt, whatever the error, is tried again after a jittered back-off as long as the
    lease lasts.
-5. Where nothing was confirmed until `stop_grace` before the deadline, the holder is asked to stop
-   (`STOPPING`): told as a loss, though the lease is valid for its cleanup. At the deadline it is
-   lost. A refused lease is lost at once.
+5. If nothing is confirmed until `stop_grace` before the deadline, the holder is asked to stop
+   (`STOPPING`). This is told as a loss, but the lease stays valid for the cleanup. At the deadline
+   it is lost. A refused lease is lost at once.
 6. A holder that was asked to stop may use the lease up to its deadline, and has it renewed for one
-   lease time at most; a renewal that comes through gives its cleanup more time, and takes back
-   nothing that was told. If somebody else asked and withdraws it (a timeout within the action that
+   lease time at most. A renewal that succeeds gives its cleanup more time, but a loss that was told
+   stays a loss. If somebody else asked and withdraws it (a timeout within the action that
    the action itself handles looks like that), it goes on as before. No extension by hand reaches
    beyond `max_hold_time`, or beyond that one lease time, by more than a renewal does.
 7. A lost or closed lease never comes back: late answers are ignored. Illegal input raises and
@@ -232,7 +232,7 @@ class LeaseMachine:
             self._renew_at = last_call
 
     def allowed(self, duration: float, now: float) -> float:
-        """How much of an extension by hand may be asked for at `now`; 0 for nothing any more."""
+        """How much of an extension by hand may be asked for at `now`; 0 if none may be."""
         if now >= self._renew_until:
             return 0.0
         left = min(self._max_hold_at, self._renew_until) - now
@@ -301,7 +301,7 @@ class LeaseMachine:
         options = self._options
         used = max(0.0, options.lease_time - ttl)
         due = sent_at - used + (1 - early) * options.renewal_period
-        # An extension by hand that asks for little moves no deadline: two attempts fit before it.
+        # A short extension by hand does not move the deadline: two attempts must fit before that.
         due = min(due, self.deadline - options.stop_grace - 2 * options.renewal_budget)
         self._renew_at = math.floor(due / GRID) * GRID
 

@@ -1,6 +1,6 @@
-"""What code of the user's raises where it must stop nothing: told once, and contained.
+"""Errors of the user's code that must not stop an election: told once, and contained.
 
-Hooks, logging handlers and filters run in the middle of elections. Whatever they raise ends here.
+Hooks, logging handlers and filters run in the middle of elections. Their errors end here.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ def contain(error: BaseException, what: str, /, *details: object) -> None:
     election's own step is completed first.
     """
     if _ends_the_program(error):
-        with suppress(RuntimeError):  # no loop runs: nobody to tell
+        with suppress(RuntimeError):  # no loop is running
             asyncio.get_running_loop().call_soon(_raise, error)
     else:
         log(logging.ERROR, what, *details, error=error)

@@ -1,6 +1,6 @@
-"""Which process this is, and whether something of it may move from one event loop to another.
+"""The id of this process, and whether an elector may move from one event loop to another.
 
-The process is kept, because the system takes its time to say so; a fork renews it.
+The id is kept, because asking the system is slow; a fork renews it.
 """
 
 import asyncio
@@ -11,13 +11,13 @@ pid: int = os.getpid()
 
 
 def leave(loop: asyncio.AbstractEventLoop | None, owner: int) -> None:
-    """Raise if `loop` still runs, in which process `owner` has used an elector so far.
+    """Leave `loop`, in which process `owner` has used an elector so far.
 
-    One loop after another may use it; two at once would take each other's connections. What a
-    forked child has is a copy, and the loop its parent's.
+    One loop after another may use it; two at once would use each other's connections. In a forked
+    child the loop is the parent's, and the elector a copy: it may leave.
 
     Raises:
-        RuntimeError: see above.
+        RuntimeError: `loop` still runs in this process.
     """
     if loop is not None and owner == pid and loop.is_running():
         raise RuntimeError(

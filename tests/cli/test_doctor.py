@@ -225,7 +225,7 @@ def test_what_a_clock_leaves_that_was_ahead(own_server: Server, doctor: Doctor) 
     assert code == 1
     level, said = found["keys"]
     assert level == "wrong"
-    assert re.search(rf"{seat} lives for 86\d+ s, 3 s at most are asked for", said)
+    assert re.search(rf"{seat} lives for 86\d+ s, 3 s at most were asked for", said)
     assert re.search(rf"{tick} is of a period that begins in 86\d+ s", said)
 
 
@@ -349,7 +349,7 @@ def test_candidates_with_and_without_a_strategy(
         assert plain[0]["metadata"] == {"load": 0.9}
         assert "rank" not in plain[0]
         assert (plain[0]["contending"], plain[0]["early_failures"]) == (False, 0)
-        assert ask("candidates", "job").out.splitlines()[0].endswith(", only stands")
+        assert ask("candidates", "job").out.splitlines()[0].endswith(", not waiting to lead")
         arguments = "candidates", "job", "--strategy", "ours:strategy"
         ranked = ask(*arguments, "--json")
         found = ranked.value["candidates"]

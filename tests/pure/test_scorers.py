@@ -109,7 +109,7 @@ def test_weighted_is_a_mean() -> None:
         ([(IdleTime(), float("nan"))], "above 0, not nan"),
         ([(IdleTime(), float("inf"))], "above 0, not inf"),
         ([("idle", 1)], "must be callable"),
-        ([(IdleTime, 1)], r"must be made first: IdleTime\(\)"),
+        ([(IdleTime, 1)], r"must be made first, not the class: IdleTime\("),
     ],
     ids=["empty", "zero", "negative", "nan", "inf", "text", "class"],
 )

@@ -102,7 +102,7 @@ def test_each_option_is_honoured_or_refused(scheme: str, name: str) -> None:
     if takes(scheme, name):
         assert made(url)[name] == value
     else:
-        with pytest.raises(ValueError, match=r"mistake in it: (an option|ssl_\w+ is of use)"):
+        with pytest.raises(ValueError, match=r"mistake in it: (an option|ssl_\w+ needs TLS)"):
             _ = client_of(url)
 
 
@@ -133,7 +133,7 @@ def test_a_value_that_means_nothing_is_refused(scheme: str, name: str, value: st
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("pasword=s3cret", "password is meant, perhaps"),
+        ("pasword=s3cret", r"did you mean password\?"),
         ("s3cret@h=1", "an option in it is not known; there are "),
         ("client_name=a&client_name=b", "client_name is given twice"),
         ("ssl=true", "an option in it is not known"),
@@ -149,7 +149,7 @@ def test_what_is_no_option_is_refused(scheme: str, query: str, said: str) -> Non
 
 def test_a_misspelt_option_of_sentinels_is_refused() -> None:
     """It is told which one is meant."""
-    with pytest.raises(ValueError, match="sentinel_password is meant, perhaps"):
+    with pytest.raises(ValueError, match=r"did you mean sentinel_password\?"):
         _ = client_of("redis+sentinel://h/main?sentinel_pasword=x")
 
 

@@ -61,7 +61,7 @@ class Elector:
     def _use(self) -> Twin:
         """The twin, for what needs the loop.
 
-        Its connections are closed when neither the elector nor a sibling is there any more, and at
+        Its connections are closed when the elector and its siblings are garbage collected, and at
         the interpreter's exit.
         """
         root = self._root
@@ -109,7 +109,7 @@ class Elector:
         Raises:
             LeadershipLostError: the lease was lost while the action ran; it comes when that ends.
             NotDurableError: too few replicas have the lease, as `durability` wants it.
-            ElectorClosedError: this elector is closed, or was before it was elected.
+            ElectorClosedError: this elector is closed, or was closed before it was elected.
             BaseException: what the action raised, as it is; a loss is then a note on it.
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
@@ -138,7 +138,7 @@ class Elector:
         Raises:
             BaseException: what the action raised, if it is no `Exception`: a `KeyboardInterrupt`.
             NotDurableError: too few replicas have the lease, as `durability` wants it.
-            ElectorClosedError: this elector is closed, or was before it was elected.
+            ElectorClosedError: this elector is closed, or was closed before it was elected.
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
@@ -157,7 +157,7 @@ class Elector:
         Raises:
             NotElectedError: on entry; not elected within `wait_time`.
             NotDurableError: on entry; too few replicas have the lease, as `durability` wants it.
-            ElectorClosedError: this elector is closed, or was before it was elected.
+            ElectorClosedError: this elector is closed, or was closed before it was elected.
             LeadershipLostError: on exit; the lease was lost (with ``on_loss="notify"`` it is only
                 logged).
             BaseException: what the block raised, as it is; a loss is then a note on it.
@@ -183,7 +183,7 @@ class Elector:
 
         Raises:
             BaseException: what the action raises.
-            ElectorClosedError: this elector is closed, or was while it stood by.
+            ElectorClosedError: this elector is closed, or was closed while it stood by.
             redis.exceptions.RedisError: what will not pass by itself: wrong credentials, missing
                 rights, a key of the wrong type.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
@@ -210,7 +210,7 @@ class Elector:
             action: what to run; `functools.partial` gives it arguments.
 
         Raises:
-            ElectorClosedError: this elector is closed, or was between two runs.
+            ElectorClosedError: this elector is closed, or was closed between two runs.
             redis.exceptions.RedisError: what will not pass by itself.
             ValueError, TypeError: an argument is not usable; before any I/O.
         """
@@ -319,12 +319,12 @@ class Elector:
     def close(self) -> None:
         """Take part in no more elections, and give the connection back. Idempotent.
 
-        Whatever waits to be elected, in whichever thread, leaves the line and raises an
-        `ElectorClosedError` there. Terms that still run end as they would. Closing a sibling ends
-        what that waits for, and nothing else.
+        Each call that waits to be elected, in any thread, leaves the line and raises an
+        `ElectorClosedError`. Running terms are not affected. Closing a sibling ends only the waits
+        of that sibling.
 
-        Nobody has to: an elector that is dropped gives its connection back, and what is held at the
-        interpreter's exit is given back then.
+        Closing is optional: an elector that is garbage collected gives its connection back, and all
+        seats and connections are given back at the interpreter's exit.
         """
         run(self._root.holdings.aclose)
 

@@ -120,7 +120,7 @@ class Job(Generic[T]):
         except BaseException as error:  # noqa: BLE001 - it is the thread's
             ended.error = error
         finally:
-            del self._work  # a block's own: they would keep each other, and its elector, alive
+            del self._work  # it refers to the block: the cycle would keep its elector alive
             self._told.put(ended)
             self._over.set()
 

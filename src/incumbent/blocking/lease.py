@@ -91,8 +91,9 @@ class Lease:
     def extend(self, duration: "float | timedelta") -> bool:
         """Keep the lease for at least `duration` from now; never shortens it.
 
-        Renewals go on as ever: every third of `lease_time`. An extension reaches no further than
-        `max_hold_time` and, once the holder is asked to stop, than renewals do; `remaining` tells.
+        Renewals go on every third of `lease_time`. An extension never reaches beyond
+        `max_hold_time` or, once the holder is asked to stop, beyond the renewals; `remaining` tells
+        how long the lease lasts.
 
         Returns:
             False when it is no longer ours.
@@ -112,8 +113,9 @@ class Lease:
         """Hand over: tell the action to stop, and give the seat back when it has.
 
         Renewal goes on until the action has ended, for `lease_time` at most; then the next in line
-        leads. In the action's own thread, and where its context is current, this returns at once;
-        in any other thread when the seat is given back, or the lease has run out. Idempotent.
+        leads. In the action's own thread, and where its context is current, this returns at once.
+        In any other thread it returns when the seat is given back or the lease has run out.
+        Idempotent.
         """
         if os.getpid() != self._pid:
             return
@@ -183,7 +185,7 @@ def current_lease(name: str | None = None) -> Lease | None:
     if name is not None:
         text("name", name)
     for lease in reversed(_leases.get()):
-        # One that was left in another thread stays in this one's context.
+        # A lease that was left in another thread is still in this thread's context.
         if not lease._left and (name is None or lease.name == name):  # noqa: SLF001 - our own
             return lease
     return None

@@ -78,13 +78,13 @@ class Portal:
         return os.getpid() == self._pid and not self.closing and self._thread.is_alive()
 
     def keep(self, owner: object, closer: "Closer") -> None:
-        """Close `closer` at the end, or when `owner` is not there any more."""
+        """Close `closer` at the end, or when `owner` is garbage collected."""
         if closer not in self._closers:
             self._closers.add(closer)
             weakref.finalize(owner, self._let_go, closer).atexit = False
 
     def _let_go(self, closer: "Closer") -> None:
-        """In whichever thread; in a forked child nothing happens to its parent's connections."""
+        """Called in any thread. In a forked child the parent's connections are left alone."""
         self.soon(partial(self._start_closing, closer))
 
     def _start_closing(self, closer: "Closer") -> None:
@@ -93,7 +93,7 @@ class Portal:
         task.add_done_callback(self._closing.discard)
 
     async def _close(self, closer: "Closer") -> None:
-        with suppress(Exception):  # the seats are free, the rest is a courtesy
+        with suppress(Exception):  # the seats are free already
             async with asyncio.timeout(CLOSE_WITHIN / 3):
                 await closer.aclose()
         self._closers.discard(closer)

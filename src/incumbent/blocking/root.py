@@ -14,7 +14,7 @@ Twin: TypeAlias = "LeaderElector | GroupElector | StrategicElector"
 
 
 class Holdings:
-    """What a root has open in the loop. Outlives it, so that it can be closed when it is gone."""
+    """What a root has open in the loop. It outlives the root, so that it can be closed then."""
 
     __slots__ = ("_client", "_twin")
 
@@ -50,7 +50,7 @@ class Root:
 
     @property
     def base(self) -> "Root":
-        """The one whose connections these are."""
+        """The root that owns the connections."""
         return self if self._base is None else self._base
 
     def sibling(self, change: Callable[[Twin], Twin]) -> "Root":

@@ -52,7 +52,7 @@ class StrategicElector(Elector):
             options: timers and policies; by default a lease lives 30 s and is renewed.
             strategy: who is best: one of `incumbent.strategy`, or a function.
             node_id: who this process is, as a candidate and as a leader; default ``host:pid:hex``.
-                A forked child has the same one, if it is given: then only one of them may stand.
+                A forked child has the same id, if it is given: then only one may be a candidate.
             prefix: what every key of this elector begins with.
             hooks: callables that are told what happens, in the loop's thread; default a
                 `LoggingHook`.

@@ -12,7 +12,7 @@ class Watch(Iterator[LeaderState]):
     """The states of one election; made by `elector.watch`."""
 
     def __init__(self, elector: object, pushed: Pushed) -> None:
-        self._elector = elector  # kept open as long as somebody watches by it
+        self._elector = elector  # its connections stay open as long as it is referred to
         self._pushed = pushed
 
     def __iter__(self) -> Self:

@@ -78,7 +78,7 @@ url_option: Final = click.option(
     show_default=True,
     metavar="URL",
     help="The server: redis://, rediss://, unix://, redis+sentinel://h1,h2/service/db,"
-    " redis+cluster://h1,h2 (rediss+... by TLS), or embedded:// for one of this command's own, to"
+    " redis+cluster://h1,h2 (rediss+... for TLS), or embedded:// for one of this command's own, to"
     " try things. Also by INCUMBENT_URL, which shows no password in the list of processes.",
 )
 

@@ -101,16 +101,16 @@ class Elector:
     ) -> T | None:
         """Run `action` if elected and return its value; None if not elected within `wait_time`.
 
-        An action is a coroutine function. What gives an awaitable without being one (a lambda, a
-        function whose annotation says so) will do as well; where that is known only by the call,
-        and it gives none, the `TypeError` comes from it, and the run does not count.
+        An action is a coroutine function, or another callable that returns an awaitable (a lambda,
+        a function whose annotation says so). If the call returns none, it raises a `TypeError`, and
+        the run does not count.
 
         An action that returns None looks like one that did not run: `attempt` tells them apart.
 
         Raises:
             LeadershipLostError: the lease was lost while the action ran.
             NotDurableError: too few replicas have the lease, as `durability` wants it.
-            ElectorClosedError: this elector is closed, or was before it was elected.
+            ElectorClosedError: this elector is closed, or was closed before it was elected.
             Exception: what the action raised, as it is; a loss is then a note on it.
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
@@ -130,7 +130,7 @@ class Elector:
             asyncio.CancelledError: the caller, or the action itself, was cancelled. Like every
                 `BaseException` that is no `Exception` it comes out as it is.
             NotDurableError: too few replicas have the lease, as `durability` wants it.
-            ElectorClosedError: this elector is closed, or was before it was elected.
+            ElectorClosedError: this elector is closed, or was closed before it was elected.
             redis.exceptions.RedisError: the election itself failed.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
@@ -143,7 +143,7 @@ class Elector:
         Raises:
             NotElectedError: on entry; not elected within `wait_time`.
             NotDurableError: on entry; too few replicas have the lease, as `durability` wants it.
-            ElectorClosedError: this elector is closed, or was before it was elected.
+            ElectorClosedError: this elector is closed, or was closed before it was elected.
             LeadershipLostError: on exit; the lease was lost (with ``on_loss="notify"`` it is only
                 logged).
             Exception: what the block raised, as it is; a loss is then a note on it.
@@ -169,7 +169,7 @@ class Elector:
 
         Raises:
             Exception: what the action raises.
-            ElectorClosedError: this elector is closed, or was while it stood by.
+            ElectorClosedError: this elector is closed, or was closed while it stood by.
             redis.exceptions.RedisError: what will not pass by itself: wrong credentials, missing
                 rights, a key of the wrong type.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
@@ -241,7 +241,7 @@ class Elector:
             action: what to run; `functools.partial` gives it arguments.
 
         Raises:
-            ElectorClosedError: this elector is closed, or was between two runs.
+            ElectorClosedError: this elector is closed, or was closed between two runs.
             redis.exceptions.RedisError: what will not pass by itself: wrong credentials, missing
                 rights, a key of the wrong type.
             ValueError, TypeError: an argument is not usable; before any I/O.
@@ -360,14 +360,14 @@ class Elector:
     async def aclose(self) -> None:
         """Take part in no more elections, and give the kept connection back. Idempotent.
 
-        Whatever waits to be elected, in `campaign` and `schedule` as well, leaves the line, for the
-        next one to be called, and raises an `ElectorClosedError`. Watches end quietly. Terms that
-        still run end as they would: what they need is opened for them once more. On a server that
-        is silent this waits half a `request_timeout` for those who leave.
+        Each call that waits to be elected, in `campaign` and `schedule` as well, leaves the line,
+        so that the next waiter is called, and raises an `ElectorClosedError`. Watches end quietly.
+        Running terms are not affected: a connection is opened again for what they still send. If
+        the server does not answer, this waits half a `request_timeout` for the waits to end.
 
-        The connection is that of the elector which was made from the client; closing a sibling of
-        it ends what that sibling waits for, and nothing else. Siblings are not closed with their
-        maker: one that is used later opens a connection for the time of each request.
+        The connection belongs to the elector that was made from the client. Closing a sibling ends
+        only the waits of that sibling. Siblings are not closed with the elector that they were made
+        from: one that is used later opens a connection for each request.
         """
         for watch in tuple(self._watches):
             watch.close()

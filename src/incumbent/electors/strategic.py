@@ -43,16 +43,16 @@ class StrategicElector(Elector):
     must not be missed, wait for more than a grace. What a look decides may be different when the
     work is done, as its result counts: `once_per` is what keeps one trigger from running twice.
 
-    A leader in `campaign` looks every third of `lease_time` whether another candidate that waits to
-    lead should lead, and steps down in its favour when that one was better in two looks in a row.
+    A leader in `campaign` checks every third of `lease_time` whether a candidate that waits to lead
+    is better, and steps down in its favour when that one was better in two looks in a row.
     Scores that change all the time, or by leading itself, need `Sticky`.
 
     A node whose work fails soon after its start (30 s, or `lease_time` if that is longer) goes
     behind all others: for 10 s after the first such failure, then twice as long each time in a row,
     600 s at most. A success, or work that lasts longer, ends the row.
 
-    A strategy that raises, or returns no `ElectionResult`, ends no election: the event
-    `StrategyFailed` tells it once, and the candidates go by seniority.
+    If the strategy raises an error or returns no `ElectionResult`, the election goes on: the event
+    `StrategyFailed` reports it once, and the candidates are ranked by seniority.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class StrategicElector(Elector):
                 the event loop and must be quick.
             node_id: who this process is, as a candidate and as a leader; default ``host:pid:hex``.
                 A fixed one lets a node keep its counts when it is back before its TTL is over. Two
-                processes must not share one: `NodeIdShared` tells it within two heartbeats.
+                processes must not share one: `NodeIdShared` reports it within two heartbeats.
             prefix: what every key of this elector begins with.
             hooks: callables that are told what happens; default a `LoggingHook`.
             record_results: count what became of the work that this elector runs. False for those
@@ -116,8 +116,8 @@ class StrategicElector(Elector):
 
         It enrols on entry, tells that it is there every third of `ttl`, and withdraws on exit, also
         when cancelled. ``await me.update(load=0.7)`` changes its metadata for all to see. After an
-        outage that outlasts the TTL it begins anew, with no results. It withdraws as well when this
-        elector is closed, unless it leads: then the block's end withdraws it.
+        outage that outlasts the TTL it begins anew, with no results. Closing this elector withdraws
+        it, too, unless it leads: then it is withdrawn at the end of the block.
 
         Args:
             name: the election.
@@ -127,7 +127,7 @@ class StrategicElector(Elector):
 
         Raises:
             redis.exceptions.RedisError: on entry; not enrolled within two `request_timeout`s.
-            ElectorClosedError: this elector is closed, or was before it was enrolled.
+            ElectorClosedError: this elector is closed, or was closed before it was enrolled.
             ValueError, TypeError: an argument is not usable; before any I/O.
         """
         self._waits.check()
@@ -154,7 +154,7 @@ class StrategicElector(Elector):
     async def elect(self, name: str) -> ElectionResult:
         """A dry run: who would be best now, the scores, and for each loser the reason.
 
-        What the strategy raises comes out.
+        Errors of the strategy are raised.
 
         Raises:
             redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.
@@ -186,7 +186,7 @@ class StrategicElector(Elector):
         )
 
     async def _end_waits(self) -> None:
-        """A candidate that leads stands until its term is over, as it would."""
+        """A candidate that leads stands until its term is over."""
         await super()._end_waits()
         leads = {term.claim.election for term in self._office.terms}
         standing = [each for each in self._standings if each.election not in leads]

@@ -1,8 +1,9 @@
 """The gate of a strategic election: the best candidate tries first, the others when it does not.
 
 Looks, and waits between looks; what a look means is decided in `incumbent.strategy.turn`. A look
-reads all candidates, so nobody looks while somebody leads: the store tells when the seat is free,
-and then those that are further down look a little later, by when the best has mostly taken it.
+reads all candidates, so a waiting node does not look while the seat is taken: the store tells it
+when the seat is free. Then the nodes further down the ranking look a little later; by then the best
+has usually taken the seat.
 
 Notes what became of the work: that it started, whether it succeeded, and whether it failed early.
 """
@@ -35,8 +36,8 @@ SHORTEST_PAUSE: Final = 0.1
 """Seconds between two tries, when a seat that looks free is refused: others stand in its line."""
 
 HEAD_START: Final = 0.005
-"""Seconds for which a seat that has become free is left to each better one before a look, by the
-ranks of the last look: a third of a grace at most, as ranks may have changed since."""
+"""Seconds that a look at a free seat is delayed for each better candidate of the last look: by a
+third of a grace at most, because ranks may have changed since."""
 
 OUTSIDE: Final = 1.0
 """Seconds until somebody who does not stand looks whether it does."""
@@ -193,7 +194,7 @@ class BestFirst:
         deed: Result | None,
         closing: Callable[[], Awaitable[LossReason | None]],
     ) -> LossReason | None:
-        """Note the result ahead of the release, so that who is called by that sees it."""
+        """Note the result before the release, so that the node which that wakes sees it."""
         noted: list[Deed] = []
         try:
             self._rest()
@@ -212,7 +213,7 @@ class BestFirst:
         return loss
 
     def _deeds(self, result: Result | None) -> list[Deed]:
-        """What is to be noted of a term that ends with `result`."""
+        """What to note about a term that ends with `result`."""
         deeds: list[Deed] = [result] if self._records and result is not None else []
         short = clock.now() - self._began < max(probation.EARLY, self._options.lease_time)
         if result == "failed" and short:
@@ -222,7 +223,7 @@ class BestFirst:
         return deeds
 
     def _tell_of_setback(self, noted: list[Deed]) -> None:
-        """After the release: until then nothing of the user's runs."""
+        """After the release, because no user code may run before it."""
         if "faltered" in noted:
             times = self._early_failures + 1
             seconds = probation.penalty(times)

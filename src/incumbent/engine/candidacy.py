@@ -113,7 +113,7 @@ class Candidacy:
         self.seats: int = seats
         self.leader_id: str = leader_id
         self.ran_until: int | None = None
-        """When the period ends that was found to be run, if one was: milliseconds, epoch."""
+        """The end of the period that was found to have been run, if any: milliseconds, epoch."""
         self._after = after
         self._gate = gate
         self._office = office
@@ -196,7 +196,7 @@ class Candidacy:
             await self._place.called(give_up_at)
 
     async def _leave_line(self, place: Place, give_up_at: float) -> None:
-        """Within the call's own time, and within half a request for who was cancelled."""
+        """Within the call's own budget, and within half a `request_timeout` if it was cancelled."""
         self._place = None
         options = self.options
         most = min(options.request_timeout / 2, options.lease_time)
@@ -241,9 +241,9 @@ class Candidacy:
     async def leave(self, error: BaseException | None, *, counts: bool = True) -> Left:
         """End the term: the action has ended, with `error` or without.
 
-        The hooks are told of the error before that, so that nothing of the user's runs from here to
-        the release, and nothing keeps the seat from being given back. An action that does not count
-        leaves its period open, and no result.
+        The hooks are told of the error first, so that no user code runs from then to the release,
+        and none can keep the seat from being given back. If the action does not count, its period
+        stays open, and no result is noted.
         """
         term, lease, mark = self._term, self._lease, self._mark
         self._term = self._lease = self._mark = self._task = None

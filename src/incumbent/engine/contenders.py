@@ -1,7 +1,7 @@
 """Which nodes of this process contend in which elections: they wait to lead, or lead.
 
-Their heartbeats tell it to all others: a node that only stands is given no grace of its own, and no
-leader makes way for it.
+Their heartbeats tell it to all others. A node that does not contend gets no grace of its own, and
+no leader makes way for it.
 """
 
 from collections import Counter
@@ -34,13 +34,13 @@ class Contenders:
         return self._contending[voter] > 0
 
     def enter(self, voter: Voter, *, tell: bool) -> None:
-        """It contends from now on: once more, if it did so already. With `tell` it is told soon."""
+        """Count one more reason why it contends. With `tell` its heartbeat tells it soon."""
         self._contending[voter] += 1
         if tell:
             self._tell(voter)
 
     def leave(self, voter: Voter) -> None:
-        """Once less. When that was the last time, it is told soon."""
+        """Count one reason less. After the last one its heartbeat tells that soon."""
         self._contending[voter] -= 1
         if self._contending[voter] <= 0:
             del self._contending[voter]

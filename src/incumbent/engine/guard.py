@@ -75,8 +75,8 @@ class Guard:
     def disarm(self, error: BaseException | None = None) -> bool:
         """Cancel no more. Returns whether a `CancelledError` leaving the action is ours alone.
 
-        `error` is what has left it. A request of somebody else's that the action was told of before
-        ours, and that `error` does not stem from, was swallowed by the action: it does not count.
+        `error` is what has left it. If another cancellation was delivered before ours and `error`
+        does not stem from it, the action has swallowed it: it does not count.
         """
         if self._armed:
             self._armed = False

@@ -88,8 +88,9 @@ class Lease:
     async def extend(self, duration: Duration) -> bool:
         """Keep the lease for at least `duration` from now; never shortens it.
 
-        Renewals go on as ever: every third of `lease_time`. An extension reaches no further than
-        `max_hold_time` and, once the holder is asked to stop, than renewals do; `remaining` tells.
+        Renewals go on every third of `lease_time`. An extension never reaches beyond
+        `max_hold_time` or, once the holder is asked to stop, beyond the renewals; `remaining` tells
+        how long the lease lasts.
 
         Returns:
             False when it is no longer ours (the action is then stopped as `on_loss` says).
@@ -116,9 +117,9 @@ class Lease:
 
         Renewal goes on until the action has ended, for `lease_time` at most; then the next in line
         leads. In the action's own task the cancellation arrives here. Any other task waits here
-        until the seat is given back, or the lease has run out; the wait can be cancelled, as it is
-        in a task that ends with the action. With ``on_loss="notify"`` the action is only told:
-        then this returns at once in the action and in tasks that it has started. Idempotent.
+        until the seat is given back or the lease has run out; the wait can be cancelled, for
+        example when the action ends its own tasks. With ``on_loss="notify"`` the action is only
+        told: then this returns at once in the action and in tasks that it has started. Idempotent.
         """
         await self._term.hand_over(within=self in _leases.get())
 
@@ -186,7 +187,7 @@ def current_lease(name: str | None = None) -> Lease | None:
     if name is not None:
         text("name", name)
     for lease in reversed(_leases.get()):
-        # One that was left in another context stays in this one.
+        # A lease that was left in another context is still in this one.
         if not lease._left and (name is None or lease.name == name):  # noqa: SLF001 - our own
             return lease
     return None

@@ -1,7 +1,7 @@
 """When it is worth looking at an election again: when the store says that its seat has changed.
 
 Knows nothing of who should lead. The subscription of the process, and its small looks at the seat,
-are shared by all that watch: so a node that stands by reads no candidates while somebody leads.
+are shared by all watchers, so a standby reads no candidates while the seat is taken.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ class Lookout(Protocol):
     """Who watches the seat of one election."""
 
     async def change(self, *, taken: bool, until: float) -> bool:
-        """Return True when the seat is taken, or is free.
+        """Return True when the seat is taken, or, without `taken`, when it is free.
 
-        False at `until` by `incumbent.clock`, or when only a look can tell. What happened since the
-        call before is not missed. Raises what the store raises.
+        False at `until` by `incumbent.clock`, or when only a look can tell. Changes since the last
+        call are not missed. Raises what the store raises.
         """
         ...
 
@@ -52,7 +52,7 @@ class Told:
         except TimeoutError:
             return False
         except StopAsyncIteration:
-            # The store was closed, and works all the same for who goes on.
+            # The store was closed, but it still works if it is used again.
             await asyncio.sleep(min(1.0, max(0.0, until - clock.now())))
             return False
 

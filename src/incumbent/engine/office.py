@@ -31,7 +31,7 @@ def hooks_of(hooks: Any) -> tuple[Hook, ...]:
     """`hooks` as an elector takes them.
 
     Raises:
-        TypeError: they are no hooks, or one hook alone.
+        TypeError: they are no hooks, or a single hook without a list.
     """
     if not isinstance(hooks, Iterable) or isinstance(hooks, str | bytes | type):
         raise TypeError(f"hooks must be a list of callables, not {type(hooks).__name__}")
@@ -61,7 +61,7 @@ class Office(Generic[TermT]):
         self._pid = process.pid
 
     def tell(self, kind: type[Event], who: Named, /, **details: Any) -> None:
-        """Tell every hook that wants to hear such events; nothing that a hook raises comes out.
+        """Tell every hook that wants to hear such events; errors of hooks are contained.
 
         Made only if somebody listens: to make two events takes as much time as to send a request.
         """
@@ -75,10 +75,10 @@ class Office(Generic[TermT]):
                 contain(error, "a hook failed on %s", kind.__name__)
 
     def come_home(self) -> None:
-        """Be used in the running event loop from now on.
+        """Use the running event loop from now on.
 
         Raises:
-            RuntimeError: another one still runs that this has been used in.
+            RuntimeError: this was used in another event loop, which still runs.
         """
         loop = asyncio.get_running_loop()
         if self._loop is not loop:

@@ -1,7 +1,7 @@
 """One strategy's looks at elections: a snapshot, what the strategy makes of it, what is amiss.
 
-Knows who stands; not who may try when, nor what an action is. Whatever the strategy does, an
-election goes on: what it raises is told once, and then the candidates go by seniority.
+Knows who stands; not who may try when, nor what an action is. If the strategy fails, the election
+goes on: each kind of error is told once, and the candidates are ranked by seniority.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from incumbent import events
 from incumbent.engine.contenders import Contenders, Voter
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
+from incumbent.kinds import made
 from incumbent.stores.base import Budget
 from incumbent.stores.registry import Registry
 from incumbent.strategy import ElectionResult, Fifo, Snapshot, Strategy, fingerprint, probation
@@ -53,12 +54,12 @@ class Polls:
         return snapshot
 
     async def dry_run(self, voter: Voter, budget: Budget) -> ElectionResult:
-        """What the strategy makes of a look, with all that it raises."""
+        """What the strategy makes of a look; its errors are raised."""
         snapshot = await self.snapshot(voter, budget)
         return probation.apply(snapshot, self._decide(snapshot))
 
     async def look(self, voter: Voter, budget: Budget) -> Look:
-        """The same for an election, which goes by seniority when the strategy fails."""
+        """The same for an election, which ranks by seniority when the strategy fails."""
         snapshot = await self.snapshot(voter, budget)
         try:
             result = self._decide(snapshot)
@@ -73,17 +74,17 @@ class Polls:
         result: Any = self.strategy(snapshot)
         if not isinstance(result, ElectionResult):
             if inspect.iscoroutine(result):
-                result.close()  # or Python would complain that nobody awaited it
+                result.close()  # otherwise Python warns that it was never awaited
             raise TypeError(
                 f"a strategy must return an ElectionResult, not {type(result).__name__}"
             )
         for each in result.ranking:
             if snapshot.candidate(each.node_id) is None:
-                raise ValueError(f"a strategy ranked {each.node_id!r}, who does not stand")
+                raise ValueError(f"a strategy ranked {each.node_id!r}, which is no candidate")
         return result
 
     def _doubt(self, voter: Voter, problems: Mapping[str, str]) -> None:
-        """Tell of doubtful scores when they begin; which nodes have them may change at any time."""
+        """Tell when doubtful scores begin, but not each time that other nodes have them."""
         if not problems:
             self._doubtful.discard(voter)
         elif voter not in self._doubtful:
@@ -114,8 +115,7 @@ class Polls:
 def _check(strategy: Any) -> None:
     if not callable(strategy):
         raise TypeError(f"strategy must be callable with a snapshot, not {strategy!r}")
-    if inspect.isclass(strategy):
-        raise TypeError(f"strategy must be made first: {strategy.__name__}()")
+    made("strategy", strategy)
     if inspect.iscoroutinefunction(strategy) or inspect.iscoroutinefunction(strategy.__call__):
         raise TypeError(
             f"strategy must be a plain function, not a coroutine function: {strategy!r}"

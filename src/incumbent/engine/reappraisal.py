@@ -1,11 +1,12 @@
 """Whether a leader should make way: looks now and then, and steps down for a better candidate.
 
-Two looks in a row have to say it, for one may show a node that has just come and not told all of
-itself: in both somebody was better, and whoever is the best today was better in both. Who was the
-best before does not matter, as many good nodes may change places all the time.
+Two looks in a row have to agree, because one alone may show a node that has just come and not told
+everything about itself: in both a candidate was better, and the best one of the second look was
+better in both. Which one was the best in the first look does not matter, because many good nodes
+may change places all the time.
 
-Only those that contend are made way for. Who steps down and gets the seat back, because the better
-one did not come, waits longer and longer before it makes way for that one again.
+A leader makes way only for candidates that contend. If the better one does not take the seat and
+the leader gets it back, the leader waits longer and longer before it makes way for that one again.
 """
 
 import asyncio
@@ -96,7 +97,7 @@ class Reappraisal:
             before = frozenset(each.node_id for each in better)
 
     async def _better(self) -> tuple[Candidate, ...]:
-        """Who should rather lead, best first, as far as can be told now."""
+        """The candidates that should lead instead, best first, as far as is known now."""
         each = self._options.renewal_budget
         try:
             look = await self._polls.look(self._voter, Budget(each, each))
@@ -112,6 +113,6 @@ class Reappraisal:
         return tuple(each for each in ahead if each.contending)
 
     def _may_come(self, better: Candidate) -> bool:
-        """Whether it may be offered the seat already, after it did not come the last times."""
+        """Whether the seat may be offered to it again, after it did not take it before."""
         wait = self._deference.wait(self._voter.election, better, self._options.lease_time)
         return clock.now() - self._began >= wait

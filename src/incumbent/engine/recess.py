@@ -1,6 +1,6 @@
-"""What campaigns and schedules do in a period that has been run: they sleep until the next one.
+"""Campaigns and schedules sleep until the next period when the present one has been run.
 
-Goes by the clock that counts the periods, which is the server's.
+They use the clock that counts the periods, which is the server's.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ LONGEST_SLEEP: Final = 10.0
 """Seconds of sleep after which the clocks are compared again: they may have been set, or slept."""
 
 SET_BACK: Final = 1.0
-"""Seconds by which the clock goes back if it was set: who sleeps by it has to look anew."""
+"""Seconds that the clock must go back to count as set back, which ends a sleep."""
 
 AFTER_THE_END: Final = 1.0
 """Seconds until a watch that was ended is begun anew."""
 
 
 class Recess:
-    """The recesses of one campaign or schedule; ``with`` it, for it may watch the election."""
+    """The sleeps of one campaign or schedule. A context manager, as it may watch the election."""
 
     def __init__(
         self, store: Store, waits: Waits, election: str, seats: int, options: LeaderOptions
@@ -43,20 +43,19 @@ class Recess:
         self._mailbox: Mailbox | None = None
 
     async def sleep(self, instant: int) -> None:
-        """Sleep until the clock that counts periods says `instant`: milliseconds since the epoch.
+        """Sleep until the clock that counts periods shows `instant`, or is set back.
 
-        Or until that clock is set back.
-
-        Suspends also when that is over, so that no loop around it keeps the event loop from
-        turning. Ends with the elector, as `over` does.
+        `instant`: milliseconds since the epoch. Lets the event loop go on at least once, also when
+        `instant` is over, so that a loop around this cannot block it. Closing the elector ends it,
+        as it ends `over`.
         """
         await self._waits.run(partial(_sleep, instant, self._store))
 
     async def over(self, ends: int) -> None:
-        """Return when the period that `ends` then is over, or may be open again.
+        """Return when the period that ends at `ends` is over, or may be open again.
 
-        With `retry_failed` it is when a run fails, so then each end of a term is worth asking. What
-        the store raises comes out.
+        With `retry_failed` a failed run opens it, so this returns at each end of a term. Errors of
+        the store are raised.
         """
         await self._waits.run(partial(self._over, ends))
 
@@ -64,7 +63,7 @@ class Recess:
         if not self._may_end_early:
             await _sleep(ends, self._store)
             return
-        await asyncio.sleep(0)  # as many states may be unread, and each is worth a turn of the loop
+        await asyncio.sleep(0)  # many states may be unread, and to take one does not suspend
         while (left := _left(ends, self._store)) > 0:
             try:
                 async with asyncio.timeout(min(left, LONGEST_SLEEP)):
@@ -75,7 +74,7 @@ class Recess:
         await _sleep(ends, self._store)
 
     async def _a_term_ends(self) -> None:
-        """Return when a seat is nobody's: at once, if it is so when it begins to watch."""
+        """Return when a seat has no working holder: at once, if it has none at the beginning."""
         if self._mailbox is None or self._mailbox.ended:
             self._mailbox = Mailbox()
             await self._store.watch(self._election, self._seats, self._budget, self._mailbox)
@@ -83,7 +82,7 @@ class Recess:
             while _working(await self._mailbox.take()) == self._seats:
                 pass
         except StopAsyncIteration:
-            await asyncio.sleep(AFTER_THE_END)  # the store was closed, and works all the same
+            await asyncio.sleep(AFTER_THE_END)  # the store was closed, but still works if used
 
     def __enter__(self) -> Self:
         return self

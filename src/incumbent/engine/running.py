@@ -132,8 +132,8 @@ class Leading(_Block):
 
     __slots__ = ()
 
-    # No coroutine function, as in the class below: who calls it has the block, and is to be stopped
-    # at a loss. `asyncio.wait_for` runs the coroutine in a task of its own on Python 3.11.
+    # Not a coroutine function, nor in the class below: the task that calls it has the block, and is
+    # stopped at a loss. On Python 3.11 `asyncio.wait_for` runs the coroutine in another task.
     def __aenter__(self) -> Coroutine[Any, Any, Lease]:
         return self._enter(_caller())
 
@@ -186,8 +186,8 @@ async def campaign(
 ) -> T:
     """Stand for ever: again after a loss and, with `restart`, with back-off after the action's end.
 
-    The pause doubles while the action ends sooner than `steady_after` seconds from its start. For
-    the rest of a period that has been run there is a `recess`.
+    The pause doubles while the action ends sooner than `steady_after` seconds from its start. When
+    the period has been run, `recess` sleeps until the next one.
     """
     began = 0.0
 

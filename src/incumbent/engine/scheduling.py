@@ -38,7 +38,7 @@ async def schedule(
 ) -> NoReturn:
     """Answer every tick from the next one on; see `Elector.schedule`.
 
-    For the rest of a period that somebody else has run there is a `recess`.
+    When another process has run the period, `recess` sleeps until the next one.
     """
     action = partial(_shielded_from_itself, action)
     store = office.store
@@ -58,7 +58,7 @@ async def schedule(
             left = _seconds_left(period, store)
             office.tell(events.AttemptDelayed, candidacy, error=error, retry_in=left)
         if candidacy.ran_until is not None:
-            # The server may have told that it is earlier than when the last tick was answered.
+            # By the server's clock it may be earlier than the last tick that was answered.
             answered = min(answered, once_per.period(store.wall_clock()))
             await recess.over(candidacy.ran_until)
             continue

@@ -30,7 +30,7 @@ GRID: Final = 0.05
 FIRST_PAUSE: Final = 0.1
 
 A_MOMENT: Final = 1.0
-"""Seconds after which a node that contends no more tells it: a campaign may only pause."""
+"""Seconds until a node that contends no more tells it: its campaign may only be pausing."""
 
 
 class Standing:
@@ -46,7 +46,7 @@ class Standing:
         request_timeout: float,
         waits: Waits,
     ) -> None:
-        """Is entered as long as `waits` is open."""
+        """It can be entered as long as `waits` is open."""
         self._polls = polls
         self._waits = waits
         self._voter = voter
@@ -72,7 +72,7 @@ class Standing:
 
     @property
     def election(self) -> str:
-        """Where it stands."""
+        """The election in which it stands."""
         return self._voter.election
 
     @property
@@ -136,9 +136,9 @@ class Standing:
         await self._withdraw()
 
     def _beat_soon(self) -> None:
-        """Others are to learn whether this node contends, unless the last heartbeat has told it.
+        """Tell others whether this node contends, unless the last heartbeat has told it.
 
-        At once when it does; a little later when it does not, as it may be back in a moment.
+        At once when it contends; a little later when it stopped, as it may begin again soon.
         """
         if not self._stale:
             return
@@ -190,7 +190,7 @@ class Standing:
             self._tell_shared()
 
     async def _withdraw(self) -> None:
-        # Who was cancelled is to be free soon, and the record ends by itself.
+        # A cancelled caller must be free soon; the record expires anyway.
         each = min(self._request_timeout / 2, self._enrolment.ttl)
         try:
             became = await self._polls.registry.withdraw(self._enrolment, Budget(each, each))

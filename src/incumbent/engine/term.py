@@ -67,7 +67,7 @@ class Term:
         *,
         task: "asyncio.Task[Any] | None" = None,
     ) -> None:
-        """The term of `grant`, which `task` uses: the current one if that is not known."""
+        """The term of `grant`. `task` works under it; without one, the current task does."""
         self.name: str = name
         self.claim: Claim = claim
         self.grant: Grant = grant
@@ -182,9 +182,9 @@ class Term:
             self.wake()
 
     async def hand_over(self, *, within: bool) -> None:
-        """Step down, and wait for the end unless that waits for the caller; see `Lease.step_down`.
+        """Step down, and wait for the end unless the end waits for the caller: `Lease.step_down`.
 
-        `within`: it is asked for by the action, or by something that the action has started.
+        `within`: the caller is the action, or something that the action has started.
         """
         self.step_down()
         told_only = self._options.on_loss == "notify" and within
@@ -200,8 +200,8 @@ class Term:
     async def close(self, *, restore: bool = False, cancelled: bool = False) -> LossReason | None:
         """End the term: renew no more, and give the seat back if it may still be ours.
 
-        With `restore`, what was done in it does not count for its period. With `cancelled` the
-        caller was cancelled, and is to be free within half a request.
+        With `restore` the run does not count for its period. With `cancelled` the caller was
+        cancelled, and must be free within half a `request_timeout`.
 
         Idempotent. Returns why the term was lost, if it was. Never raises for what the store says;
         a cancellation is handed on when all is done.
@@ -243,14 +243,14 @@ class Term:
         return self.loss_reason
 
     async def _see_it_end(self) -> None:
-        """Wait until the seat is given back, by whomever, or the lease has run out."""
+        """Wait until the seat is given back, or the lease has run out."""
         while self in self._office.terms and clock.now() < self._machine.deadline:
             if self._over is None:
                 self._over = asyncio.get_running_loop().create_future()
             await asyncio.wait((self._over,), timeout=self._machine.deadline - clock.now())
 
     def _release_budget(self, now: float, *, cancelled: bool) -> Budget:
-        """No longer than the seat would take to free itself, and two requests' time at most."""
+        """Two requests' time, but no longer than the lease can still live."""
         total, each = Budget.of_two(self._options.request_timeout)
         left = max(self._options.renewal_budget, self._machine.deadline - now)
         return Budget(min(each / 2 if cancelled else total, left), each)
@@ -340,7 +340,7 @@ class Term:
         self._alarms.set(self, again_at)
 
     def _tell_of_ignored(self, reason: LossReason) -> None:
-        """It ran out because somebody else's cancellation of the action has not ended that."""
+        """Tell if it ran out because the action was cancelled by others, and has not ended."""
         renewing = self._options.auto_extend and self.loss_reason is None and reason == "expired"
         if renewing and self._guard.cancelled_by_others:
             self._office.tell(events.CancellationIgnored, self)

@@ -29,7 +29,11 @@ class Waits:
             raise ElectorClosedError
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """What ``work()`` gives; raises `ElectorClosedError` when the elector is closed before."""
+        """Return what ``work()`` gives.
+
+        Raises:
+            ElectorClosedError: the elector is closed before.
+        """
         self.check()
         wait = _Wait()
         self._waits.add(wait)

@@ -68,7 +68,8 @@ class Claim(NamedTuple):
 class Grant(NamedTuple):
     """The seat is the claim's, until `ttl` seconds after the server answered.
 
-    Nobody relies on more than what the claim asked for: a clock that was set back makes it longer.
+    The holder relies on no more than the claim asked for: a clock that was set back makes `ttl`
+    longer.
     """
 
     seat: int
@@ -104,15 +105,15 @@ class Ran(NamedTuple):
     ends: int
     """When the period is over, by the clock that counts them: milliseconds since the epoch."""
     ahead: float = 0.0
-    """Seconds from now to the period that the last term was in, if that is yet to come: the clock
-    that counts periods was ahead, and was set back. Told once; from then on that term counts for
+    """Seconds until the period of the last term begins, if it has yet to begin: the clock that
+    counts periods was ahead and has been set back. Told once; from then on that term counts for
     the present period."""
 
 
 class Extended(NamedTuple):
     """The lease is still the claim's: `ttl` seconds, as the answer to a request of `sent_at`.
 
-    As with a grant, nobody relies on more than what the request asked for.
+    As with a grant, the holder relies on no more than the request asked for.
     """
 
     ttl: float

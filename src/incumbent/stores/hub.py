@@ -75,8 +75,8 @@ class _Watcher(NamedTuple):
 class Hub:
     """The watchers of one election. It ends with the last of them, and is then of no more use.
 
-    It is dismissed in the very step in which that is decided, so that nobody can join one that has
-    ended: whoever watches from then on gets another hub.
+    It is dismissed in the same step in which it ends, so that no watcher can join a hub that has
+    ended: later watchers get another one.
     """
 
     def __init__(self, source: Source, election: str) -> None:
@@ -256,7 +256,7 @@ class Hubs:
         return self._pid == process.pid and self._loop is asyncio.get_running_loop()
 
     def leave_home(self) -> None:
-        """Raise if its event loop still runs: what it has there is not to be left behind."""
+        """Raise if its event loop still runs: what it has there must not be left behind."""
         process.leave(self._loop, self._pid)
 
     def join(self, election: str, seats: int, budget: Budget, mailbox: Mailbox) -> None:

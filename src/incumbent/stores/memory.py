@@ -53,7 +53,7 @@ class _Run(NamedTuple):
     token: str
     """Whose run it was."""
     before: int
-    """When that of the run before began, to be put back if this one does not count."""
+    """When the period of the run before began; put back if this run does not count."""
 
 
 _NEVER: Final = _Run(-1, "", -1)
@@ -366,12 +366,12 @@ class MemoryStore:
         now = self.wall_clock()
         period = claim.once_per.period(now)
         last = self._runs.get(claim.election, _NEVER)
-        # One's own run with no seat to it is none: the lease ran out before the grant was known.
+        # A run of this token without a seat is none: the lease ran out before the grant was known.
         if last.token == claim.token or last.begins < period.begins:
             return Ran(period.ends) if claim.after >= period.begins else None
         if last.begins <= period.ends:
             return Ran(period.ends)
-        # The clock was ahead then: it counts for the present period.
+        # The clock was ahead at that time: the run counts for the present period.
         self._runs[claim.election] = last._replace(begins=period.begins)
         return Ran(period.ends, (last.begins - now) / 1000)
 

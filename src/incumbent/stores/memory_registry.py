@@ -18,7 +18,7 @@ GONE_FOR: Final = 60.0
 """Seconds for which a withdrawn token is remembered."""
 
 MOST_OTHERS: Final = 8
-"""Stands of one node id that are known beside the last."""
+"""How many other stands of one node id are remembered."""
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class MemoryRegistry:
 
 
 def _newcomer(node_id: str, before: _Record | None) -> Candidate:
-    """A candidate that begins; of what was there before, early failures are remembered."""
+    """A new candidate, with the early failures of the record before, if there is one."""
     new = Candidate(node_id=node_id, registered_at=_wall())
     if before is None:
         return new

@@ -93,7 +93,7 @@ class Registry(Protocol):
     async def snapshot(self, election: str, budget: Budget) -> Snapshot:
         """Who stands, who leads, the store's time and the seed of the round, all at one moment.
 
-        A seat that somebody has made to last for ever gets an end again.
+        A seat without an end (PERSIST, RESTORE) gets one again.
         """
         ...
 

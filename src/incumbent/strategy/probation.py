@@ -35,10 +35,9 @@ def penalty(early_failures: int) -> float:
 
 
 def left(candidate: Candidate, snapshot: Snapshot) -> float:
-    """Seconds for which others still go first; 0 for who is not on probation.
+    """Seconds for which others still go first; 0 for a candidate that is not on probation.
 
-    A failure in the future (the server's clock was set back) counts for nothing: it would last for
-    ever.
+    A failure in the future (the server's clock was set back) does not count, or it would for long.
     """
     at = candidate.last_early_failure_at
     if at is None or at > snapshot.now:
@@ -50,7 +49,7 @@ def left(candidate: Candidate, snapshot: Snapshot) -> float:
 def apply(snapshot: Snapshot, result: ElectionResult) -> ElectionResult:
     """`result`, with those on probation behind all others; the order is kept otherwise.
 
-    Who leads now keeps its place: it works.
+    The present leader keeps its place, because its work goes on.
     """
     leader = snapshot.incumbent
     waits = {

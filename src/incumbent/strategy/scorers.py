@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
+from incumbent.kinds import made
 from incumbent.strategy.candidates import Candidate, Snapshot
 
 MOST: Final = 100.0
@@ -129,7 +130,7 @@ def points(scorer: Scorer, candidate: Candidate, snapshot: Snapshot) -> Points:
     except Exception as error:  # noqa: BLE001 - a user's function may fail in any way
         return _nothing(scorer, f"raised {_shown(error)}")
     if inspect.iscoroutine(given):
-        given.close()  # or Python would complain that nobody awaited it
+        given.close()  # otherwise Python warns that it was never awaited
     try:
         value = float(given)
     except Exception:  # noqa: BLE001 - a user's object
@@ -150,8 +151,7 @@ def check(scorer: Any) -> None:
     """
     if not callable(scorer):
         raise TypeError(f"a scorer must be callable with a candidate and a snapshot: {scorer!r}")
-    if inspect.isclass(scorer):
-        raise TypeError(f"a scorer must be made first: {scorer.__name__}()")
+    made("a scorer", scorer)
     if inspect.iscoroutinefunction(scorer) or inspect.iscoroutinefunction(scorer.__call__):
         raise TypeError(f"a scorer must be a plain function, not a coroutine function: {scorer!r}")
 

@@ -1,9 +1,9 @@
 """Whose turn it is: what one candidate may do after a look at the election.
 
 Pure. The winner tries at once, the others when the seat has been free for some graces: one for each
-better candidate that contends, and one for all of those together that only stand, as they may try
-at any time but mostly never do. So a winner that does not come costs one grace, and many that never
-try do not cost more. Who leads is decided by the lease all the same.
+better candidate that contends, and one for all those together that only stand, because these may
+try at any time but usually never do. So a winner that does not come costs one grace, and many that
+never try cost no more. In any case it is the lease that decides who leads.
 """
 
 import math
@@ -60,6 +60,6 @@ def turn(
 
 
 def graces(better: Sequence[Candidate]) -> int:
-    """How many graces a free seat is left to these, who are better."""
+    """For how many graces a free seat is left to these better candidates."""
     contending = sum(each.contending for each in better)
     return contending + (contending < len(better))

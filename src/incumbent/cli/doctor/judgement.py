@@ -155,17 +155,17 @@ def _keys(facts: Facts) -> Iterator[Finding]:
             "keys",
             "wrong",
             f"from a clock that was ahead: {_some(facts.ahead_of_time)}",
-            "the server's clock was set back. Such a seat is cut to what was asked for when its"
-            " holder renews it, or when anybody else asks for it; such a period counts as run until"
-            " the next one begins",
-            "keep the server's clock by NTP, slewed, not stepped; ask for the seat to have it cut",
+            "the server's clock was set back. The TTL of such a seat is cut to what was asked for"
+            " when its holder renews it, or when another candidate asks for the seat; such a period"
+            " counts as run until the next one begins",
+            "keep the server's clock by NTP, slewed, not stepped; a try for the seat cuts its TTL",
         )
     if not (facts.lasting or facts.corrupt or facts.ahead_of_time):
         yield Finding("keys", "ok", f"{facts.keys}, each with an end and as it should be")
 
 
 def _sizes(facts: Facts) -> Iterator[Finding]:
-    """What grows, and is worth a look from some size on: see docs/capacity.md."""
+    """Numbers that should not become too large: see docs/capacity.md."""
     if not facts.scanned:
         return
     yield _size(
@@ -180,14 +180,14 @@ def _sizes(facts: Facts) -> Iterator[Finding]:
         facts.waiting > LONG_LINE,
         f"{facts.waiting:,} in the longest one",
         "the death of a waiting process keeps the server busy for some milliseconds",
-        "let fewer stand in line: one in each process",
+        "let fewer wait in line: one in each process",
     )
     yield _size(
         "candidates",
         facts.candidates > MANY_CANDIDATES,
         f"{facts.candidates:,} in the largest election",
-        "who looks at them reads them all: milliseconds of the server, and many more of a process",
-        "let fewer stand",
+        "each look reads all of them: milliseconds of the server, and many more of a process",
+        "let fewer nodes be candidates",
     )
 
 

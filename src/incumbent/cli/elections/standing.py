@@ -92,8 +92,8 @@ def _lines(value: dict[str, Any]) -> Iterator[str]:
     told = ", ".join(f"{key}={each}" for key, each in value["metadata"].items())
     score = "" if value.get("score") is None else f"score {value['score']:g}, "
     place = "" if "rank" not in value else f"{value['rank'] + 1}. "
-    early = f", {value['early_failures']} early in a row" if value["early_failures"] else ""
-    stands = "" if value["contending"] else ", only stands"
+    early = f" ({value['early_failures']} early in a row)" if value["early_failures"] else ""
+    stands = "" if value["contending"] else ", not waiting to lead"
     yield printable(
         f"{place}{value['node_id']}: {score}since {clock_time(value['registered_at'])},"
         f" {value['successes']} successes, {value['failures']} failures{early}{stands}"

@@ -18,7 +18,7 @@ from incumbent.events import (
 def say(sentence: str) -> None:
     """Write a line; who closed stderr misses it."""
     try:
-        # The ids of leaders, and what servers say, may be anybody's.
+        # Ids of leaders and messages of servers may contain control characters.
         line = printable(" ".join(sentence.split()))
         print(f"incumbent: {line}", file=sys.stderr, flush=True)
     except (OSError, ValueError):

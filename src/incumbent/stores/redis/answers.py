@@ -1,6 +1,6 @@
-"""What a server has yet to confirm on a subscribed connection, and when that takes too long.
+"""Subscriptions that a server has yet to confirm, and when that takes too long.
 
-A connection may have died in silence long before it is told to listen: nothing else would show it.
+A connection may have died silently before it is used to subscribe: nothing else would show that.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ class Answers:
     def expect(self, channels: Iterable[bytes]) -> None:
         """The server is about to be told to listen to these."""
         self._expected.update(channels)
-        if self._timer is None:  # one that runs is not put off: nothing has been heard since
+        if self._timer is None:  # a running one is not put off: nothing was heard since it began
             self._restart()
 
     def came(self, channel: bytes) -> bool:
-        """One has come. Whether it is the answer to the latest time that this was asked for."""
+        """One has come. Returns whether it confirms the latest subscription to `channel`."""
         self._expected[channel] -= 1
         self._restart()
         if self._expected[channel] > 0:

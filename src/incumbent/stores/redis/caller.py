@@ -38,11 +38,11 @@ class Caller:
 
     def __init__(self, client: Redis | RedisCluster) -> None:
         self.database: bytes = database_of(client)
-        """The number of the client's database, as its connections are told it."""
+        """The number of the client's database, as scripts are told it."""
         self._way: Way = _way_of(client)
         self._sharded = isinstance(client, RedisCluster)
         self._told: set[Script] = set()
-        """Of the scripts that are seldom run: those of which the text was sent already."""
+        """The seldom used scripts whose text was sent already."""
         self._pid = process.pid
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -106,7 +106,7 @@ class Caller:
             request = request.renewed(command, asking=detour is not None)
 
     def _new(self, script: Script) -> bool:
-        """Whether the server may not have this text: not for the others of many who give up."""
+        """Whether a seldom used script is sent for the first time, so that its text is needed."""
         new = script.seldom and script not in self._told
         if new:
             self._told.add(script)
@@ -149,8 +149,8 @@ def pause_for(error: redis_errors.RedisError, failures: int) -> float:
 def database_of(client: Redis | RedisCluster) -> bytes:
     """The number of the database that `client` was made for.
 
-    Its connections are told to use that one; a SELECT by hand takes a connection elsewhere, with
-    its keys, and is nothing that a pool allows for.
+    Its connections select that one. A SELECT that the user sends moves one connection to other
+    keys, which no pool expects.
     """
     if isinstance(client, RedisCluster):
         return b"0"  # a cluster has no other, as far as this client knows

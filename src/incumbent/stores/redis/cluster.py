@@ -1,9 +1,9 @@
 """The way to a cluster: which node has an election's slot, and one wire to each node that is used.
 
 Goes by what nodes say in answer to CLUSTER SLOTS, MOVED and ASK. It asks them itself: the caller's
-client would wait for a frozen node as long as its own timeouts are. It asks them now and then also
-when nothing is amiss: nodes may be replaced one by one, and when the last one that it knows of is
-gone there is nobody left to ask, but for the nodes that the user named.
+client would wait for a frozen node as long as its own timeouts are. It also asks them regularly
+when all is well: nodes may be replaced one by one, and when the last known one is gone, only the
+nodes that the user named can be asked.
 Source: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/
 """
 
@@ -49,7 +49,7 @@ class Cluster:
     ) -> None:
         """`given`: nodes that the user named, if the client has forgotten them by now.
 
-        It does so as soon as it has found others, unless it has no ``dynamic_startup_nodes``.
+        A client forgets them once it has found others, unless ``dynamic_startup_nodes`` is False.
         """
         self._client = client
         self._make_wire = make_wire
@@ -170,15 +170,15 @@ class Cluster:
         await yielding(initialize)
 
     def _order(self) -> list[Address]:
-        """Whom to ask, one after the other."""
+        """The nodes to ask, one after the other."""
         manager = cast(Any, self._client.nodes_manager)
         others = addresses_of(manager.nodes_cache) | addresses_of(manager.startup_nodes)
         return self._directory.order(self._servers, others)
 
     async def _ask(self, address: Address) -> tuple[Address, SlotMap]:
-        """Who has which slot, in the words of the node at `address`, which is named as well."""
+        """`address`, and which node has which slot, as the node there says."""
         server = self._servers.get(address)
-        # Who is not in use otherwise is asked by a connection for this alone.
+        # A node that is not in use is asked by a connection that is made for this question.
         passing = Server(self.pool(address), self._make_wire) if server is None else None
         server = server or cast(Server, passing)
         wire = server.wire() or await server.find()

@@ -98,7 +98,7 @@ class KeptConnection:
             raise reason from reason.__cause__
 
     def _reason(self, error: Exception) -> redis_errors.RedisError:
-        """Why it could not be connected, without the passwords that were on the way."""
+        """Why it could not be connected, without passwords."""
         if isinstance(error, redis_errors.RedisError):
             return discreet(error, self._pool)
         # From a credential provider, or a connect function.

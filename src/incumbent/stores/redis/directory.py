@@ -1,8 +1,8 @@
 """Which nodes of a cluster to ask who has which slot, and in which order.
 
-Pure: it is told who was asked, what came of it, and when; it asks nobody. Nodes come and go, and
-their addresses with them: those that the last answer did not name are forgotten, except for those
-that the user named, behind which there may be another node by now.
+Pure: it is told which node answered what, and when; it sends nothing. Nodes come and go, and
+their addresses with them. Those that the last answer did not name are forgotten, except for those
+that the user named, which may lead to another node by now.
 """
 
 import random
@@ -28,7 +28,7 @@ class Directory:
         """`given`: those that the user named, which are never forgotten."""
         self.given: frozenset[Address] = frozenset(given)
         self.doubted: set[Address] = set()
-        """Nodes that failed since somebody said last who has which slot."""
+        """Nodes that failed since the last answer about the slots."""
         self.looked_at: float = float("-inf")
         """When the last look began."""
         self._named: frozenset[Address] = frozenset()
@@ -43,7 +43,7 @@ class Directory:
         return now - self.looked_at >= (LOOK_SOON if moved else pause)
 
     def moved(self, owner: Address) -> None:
-        """A node has said that one of its slots is with `owner` now: that one knows best."""
+        """A node has said that `owner` has one of its slots now: that one is asked first."""
         self.doubted.discard(owner)
         self._hint = owner
 
@@ -57,11 +57,12 @@ class Directory:
         self._answered = {node: at for node, at in self._answered.items() if node in known}
 
     def order(self, in_use: Iterable[Address], others: Iterable[Address]) -> list[Address]:
-        """All that can be asked. `others` are those that nobody but the client has heard of.
+        """All that can be asked. `others` are those that only the client knows of.
 
-        The one to which a slot has moved comes first. Then come the nodes that have not failed: of
-        these, those with a connection `in_use`, and then those that answered last. The one whose
-        word has just proved wrong comes after them, and then those that only the user has named.
+        The one to which a slot has moved comes first. Then come the nodes of the last answer: those
+        with a connection `in_use`, then those that answered last, then the one whose answer has
+        just proved wrong. Then come those that only the user or the client has named, and at the
+        end those that have failed.
         """
         used = frozenset(in_use)
         wrong = self._informant if self.doubted or self._hint else None

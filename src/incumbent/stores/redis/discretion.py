@@ -1,7 +1,7 @@
-"""What of an error's text may be shown: no password, whoever wrote the text.
+"""Errors without passwords in their texts.
 
-redis-py describes its connections with all that they were made with, and a server repeats the
-arguments of a command that it does not know, AUTH among them.
+redis-py describes its connections with all their options, and a server repeats the arguments of a
+command that it does not know, AUTH among them.
 """
 
 import copy
@@ -18,9 +18,9 @@ _REPEATED: Final = re.compile(r",? with args beginning with:.*", re.DOTALL)
 
 
 def discreet(error: E, source: object = None) -> E:
-    """`error`, or another like it that shows no secret of `source`, a client or a pool.
+    """Return `error`, or a copy of it that shows no secret of `source`, a client or a pool.
 
-    An error that shows one loses what it was raised from as well.
+    The copy has no cause and no context, which may show the secret, too.
     """
     secrets = tuple(secrets_of(source))
     if all(_clean(str(each), secrets) == str(each) for each in _chain(error)):

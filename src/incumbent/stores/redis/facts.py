@@ -45,7 +45,7 @@ WATCHED: Final = 1.0
 """Seconds between two looks at the clocks."""
 
 NEARLY_NOW: Final = 1.0
-"""Seconds by which a period may seem to be yet to come: no better are clocks compared."""
+"""Seconds by which a period may seem to be in the future: clocks are not compared better."""
 
 KEY: Final = b"K"
 CHANNEL: Final = b"C"
@@ -101,15 +101,15 @@ class Facts:
     corrupt: tuple[str, ...] = field(default=())
     """Keys, and candidates' records, that are not as they should be."""
     ahead_of_time: tuple[str, ...] = ()
-    """Seats that outlive what was asked for, and marks of periods that are yet to come: each with
-    by how much. A clock leaves them that was ahead and is set back."""
+    """Seats that live longer than was asked for, and marks of periods in the future, in words. They
+    are left when the server's clock was ahead and is set back."""
     scanned: bool = True
     names: int = 0
-    """Elections that have a fence: somebody led within a day."""
+    """Elections that have a fence, so that they had a leader within a day."""
     waiting: int = 0
     """Places in the longest line."""
     candidates: int = 0
-    """Records of the election that has most."""
+    """Records in the election that has the most."""
 
 
 async def facts_of(client: Client, prefix: str, within: float) -> Facts:
@@ -241,7 +241,7 @@ class _Look:
         return False
 
     async def keys(self, ahead: float) -> _Keys:
-        """What is the matter with the keys, on a server whose clock is so far ahead of ours."""
+        """What is the matter with the keys; `ahead`: seconds that the server's clock is ahead."""
         found = _Keys()
         try:
             async for key in keys_under(self._client, self._prefix, self._within):
@@ -278,7 +278,7 @@ class _Look:
             if longest is not None and _number(longest) and ttl > int(longest):
                 most = int(longest) / 1000
                 return [
-                    f"{text(key)} lives for {ttl / 1000:.0f} s, {most:g} s at most are asked for"
+                    f"{text(key)} lives for {ttl / 1000:.0f} s, {most:g} s at most were asked for"
                 ]
         elif part == "tick":
             tick = await self._ask(self._client.get(key))

@@ -44,7 +44,7 @@ class Inbox:
     """The channels that this process listens to, in one event loop.
 
     The connection is made for the first channel, and given back when there has been none for a
-    while: those who wait again after a short pause need no new one.
+    while: to wait again after a short pause needs no new one.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Inbox:
         """Give the connection back; as long as there are channels, another one is made."""
         if self._session is not None:
             self._session.cancel()
-            self._lost()  # now, so that nobody is told any more that it listens
+            self._lost()  # now, so that no listener is told any more that it listens
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ class Inbox:
                 if self._listeners:
                     await asyncio.sleep(self._pause(error))
         finally:
-            self._reader = None  # here, so that who listens from now on begins another one
+            self._reader = None  # here, so that the next listener begins another one
 
     def _read_ended(self, reader: "asyncio.Task[None]") -> None:
         """A reader that was cancelled, as programs end, may not even have begun."""
@@ -166,7 +166,7 @@ class Inbox:
                 self._tell()
                 while not self.closed:
                     await self._hear(connection)
-        except Exception as error:  # noqa: BLE001 - closed under our hands, redis-py raises anything
+        except Exception as error:  # noqa: BLE001 - if closed meanwhile, redis-py raises anything
             return error
         finally:
             self._session = None
@@ -229,7 +229,7 @@ class Inbox:
     def _answered(self, channel: bytes) -> None:
         self._failures = 0
         if not self._answers.came(channel):
-            return  # it was left, and asked for anew: this is the answer to the first time
+            return  # it was left and subscribed again: this confirms the first time
         if channel in self._asked:
             self._confirmed.add(channel)
             if channel in self._listeners:
@@ -255,7 +255,7 @@ class Inbox:
             self._teller.add_done_callback(self._tell_ended)
 
     def _unanswered(self) -> None:
-        """The connection is dead, or leads to who does not answer."""
+        """The connection is dead, or the server does not answer."""
         self._stray()
         self._end_session()
 

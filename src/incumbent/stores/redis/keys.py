@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from incumbent.stores.redis.scripts import PackedKeys
 
 FEW: Final = 64
-"""Seats of a group that is not large."""
+"""The most seats of a group that is not large."""
 
 
 class Keys:
@@ -25,12 +25,12 @@ class Keys:
 
     @cached_property
     def acquire(self) -> PackedKeys:
-        """Also of release and leave."""
+        """For acquire, release and leave."""
         return self._of("fence", "gone", "queue", "alive", "tick")
 
     @cached_property
     def touch(self) -> PackedKeys:
-        """Also of state."""
+        """For touch and state."""
         return self._of("fence", "queue", "alive")
 
     @property
@@ -39,7 +39,7 @@ class Keys:
         return self._of()
 
     def seat(self, number: int) -> PackedKeys:
-        """Of extend and force."""
+        """For extend and force."""
         packed = self._of_seat.get(number)
         if packed is None:
             names = self.root + b"fence", self.root + b"seat:%d" % number
@@ -55,8 +55,8 @@ class Keys:
 def keys_of(prefix: str, election: str, seats: int) -> Keys:
     """The keys of `election` with that many `seats`.
 
-    They are kept for the elections that were asked for last: for fewer where groups are large, so
-    that they take some megabytes, however many there are.
+    They are kept for the elections that were used last: for fewer if groups are large, so that all
+    together take some megabytes at most.
     """
     return (_few if seats <= FEW else _many)(prefix, election, seats)
 
@@ -68,7 +68,8 @@ _many = lru_cache(maxsize=32)(Keys)
 def channels_of(prefix: str, election: str, database: bytes) -> bytes:
     """What the names of the election's channels begin with.
 
-    The database is in it because channels belong to none: what is published in one is heard in all.
+    The database is in it because channels do not belong to one: a message that is published in one
+    is received in all.
     Source: https://redis.io/docs/latest/develop/pubsub/#database--scoping
     """
     return f"{prefix}:{{{election}}}:db".encode() + database + b":"

@@ -44,7 +44,7 @@ class Touch(NamedTuple):
     free: int
     """How many seats are free."""
     soonest: float
-    """Seconds until the next one may be, or is not kept any longer for who was called to it.
+    """Seconds until the next one may be, or is no longer kept for the waiter that was called to it.
 
     Infinite when none has an end.
     """

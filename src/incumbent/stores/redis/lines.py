@@ -94,7 +94,7 @@ class Lines:
             self._inbox.close(self._channel(line))
         if self._closed and not self._lines:
             for task in self._tasks:
-                task.cancel()  # a server that is silent must not keep it
+                task.cancel()  # a server that does not answer must not keep it
 
     def distrust(self, line: Line) -> None:
         """The inbox is deaf."""

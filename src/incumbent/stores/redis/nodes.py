@@ -21,14 +21,14 @@ class _Guest(ClusterNode):
 
 
 def addresses_of(nodes: Mapping[str, ClusterNode]) -> frozenset[Address]:
-    """Where nodes are that a client knows of."""
+    """The addresses of nodes that a client knows of."""
     return frozenset((str(node.host), int(node.port)) for node in nodes.values())
 
 
 def forget(client: RedisCluster, owners: frozenset[Address]) -> None:
-    """Take nodes out of what `client` knows that only we have used, and that are no `owners` now.
+    """Remove the nodes from `client` that only we have used and that are no `owners` now.
 
-    It would ask them as well when it asks all nodes, and they may be gone.
+    The client would use them when it asks all nodes, and they may be gone.
     """
     manager = cast(Any, client.nodes_manager)
     for name, node in tuple(manager.nodes_cache.items()):

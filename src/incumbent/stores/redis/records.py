@@ -1,8 +1,8 @@
 """Candidates' records as the server keeps them, made into values.
 
-A record is a JSON array, whose places stand in `lua/candidates.lua`. What is not known here is a
-later release's; what cannot be read is set aside, whoever wrote it. Many records are read in
-slices, between which the event loop goes on: ten thousand take a fifth of a second.
+A record is a JSON array, whose places are described in `lua/candidates.lua`. Unknown places belong
+to a later release; a record that cannot be read is set aside. Many records are read in slices,
+between which the event loop goes on: ten thousand take a fifth of a second.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ KNOWN: Final = 10
 """How many places every record has."""
 
 TAIL: Final = "s"
-"""What the array begins with that may follow them."""
+"""The first value of the array that may follow them."""
 
 SLICE: Final = 200
 """How many records are read before the event loop may go on: some 5 ms."""
 
 REMEMBERED: Final = 16_384
-"""How many records are not read again when they come again as they were: of fleets with more, each
-look reads all anew. Some 1 KiB each."""
+"""How many records are kept as values (some 1 KiB each), so that they are not read again while they
+stay as they are. With more candidates, each look reads all of them again."""
 
 ORDERS_REMEMBERED: Final = 64
 """Of how many elections the order of the candidates is."""
@@ -66,7 +66,7 @@ async def snapshot_of(election: str, reply: Sequence[Any]) -> Snapshot:
 def _read(
     records: Sequence[Any], now_us: int, candidates: list[Candidate], corrupt: list[str]
 ) -> None:
-    """Sort what lives of `records` (node, record, node, ...) into one of the two."""
+    """Add the living ones of `records` (node, record, node, ...) to one of the two lists."""
     pairs = iter(records)
     for node, record in zip(pairs, pairs, strict=True):
         expires, candidate = _record(node, record)

@@ -43,12 +43,12 @@ class Known:
         """Those that the user named, and how they are connected to."""
         self.enough: int = (len(models) + 1) // 2
         self.told: frozenset[Address] = frozenset()
-        """Those of which others have told, and that the user did not name."""
+        """Those that other Sentinels have named, and the user has not."""
         self._answered: dict[Address, float] = {}
         self._learned_at = float("-inf")
 
     def order(self) -> list[Address]:
-        """Whom to ask: first those that answered last, and were believed."""
+        """The addresses to ask: first those that answered last and were believed."""
         places = (*self.models, *sorted(self.told))
         return sorted(places, key=lambda each: -self._answered.get(each, 0.0))
 
@@ -63,7 +63,7 @@ class Known:
         return now - self._learned_at >= LEARN_EVERY
 
     def believed(self, round_: "Round", primary: Address, now: float) -> None:
-        """Enough of them agree that it is `primary`: what these say of others is believed too."""
+        """Enough of them agree on `primary`: what those say of other Sentinels is believed, too."""
         agreed = [each for each, said in round_.said.items() if said == primary]
         self._answered |= dict.fromkeys(agreed, now)
         others = [round_.others[each] for each in agreed if each in round_.others]
@@ -79,19 +79,19 @@ class Round:
 
     def __init__(self, known: Known) -> None:
         self.said: dict[Address, Address] = {}
-        """Whom each names."""
+        """The primary that each one names."""
         self.others: dict[Address, frozenset[Address]] = {}
-        """Of which others each that was asked that has told."""
+        """The other Sentinels that each one names, if it was asked for them."""
         self._told = known.told
         self._voices: dict[str, Address] = {}
 
     def hear(self, place: Address, name: str | None) -> None:
-        """The Sentinel called `name` has spoken at `place`: one voice, however it is reached.
+        """The Sentinel with the id `name` has voted at `place`: once, however it is reached.
 
-        The user may have named it by a name of its host, and others tell of it by a number.
+        The user may have given the name of its host, and other Sentinels its IP address.
 
         Raises:
-            redis.exceptions.ConnectionError: it has spoken already, or may have.
+            redis.exceptions.ConnectionError: it has voted already, or may have.
         """
         before = place if name is None else self._voices.setdefault(name, place)
         twice = before != place and not self._told.isdisjoint({place, before})
@@ -120,7 +120,7 @@ async def connect(connection: AbstractConnection, pool: SentinelConnectionPool) 
 
 
 async def address_for(pool: SentinelConnectionPool) -> Address:
-    """Where the connections of `pool` have to lead to now; idle ones that lead elsewhere are cut.
+    """The address for connections of `pool` now; idle ones to another address are cut.
 
     Raises:
         redis.exceptions.ConnectionError: too few Sentinels know it.
@@ -136,9 +136,9 @@ async def address_for(pool: SentinelConnectionPool) -> Address:
 
 
 async def primary_of(manager: Sentinel, service: str) -> Address:
-    """Where the primary of `service` is: as many Sentinels say so as half of the given ones are.
+    """Where the primary of `service` is, by the votes of half as many Sentinels as were given.
 
-    Not more than half: of two, one may be gone. Those that were learned of take their place.
+    Not of more than half: of two, one may be gone. Sentinels that were learned of vote as well.
 
     Raises:
         redis.exceptions.ConnectionError: too few know one, or they replace it just now.
@@ -172,7 +172,10 @@ async def _ask(manager: Sentinel, service: str, place: Address, round_: Round) -
 
 
 async def _discover(manager: Any, service: str) -> Address | None:
-    """Whom the one Sentinel of `manager` names; redis-py's own words may have passwords in them."""
+    """The primary that the one Sentinel of `manager` names.
+
+    None in place of redis-py's own error, whose text may have passwords in it.
+    """
     try:
         address: Address = await manager.discover_master(service)
     except MasterNotFoundError:
@@ -183,10 +186,10 @@ async def _discover(manager: Any, service: str) -> Address | None:
 def _why(
     heard: list[redis_errors.RedisError], place: Address, service: str
 ) -> redis_errors.RedisError:
-    """Why a Sentinel has named nobody."""
+    """Why a Sentinel has named no primary."""
     where = f"the Sentinel at {place[0]}:{place[1]}"
     if not heard:
-        return MasterNotFoundError(f"{where} knows no primary of {service!r} that is well")
+        return MasterNotFoundError(f"{where} knows no healthy primary of {service!r}")
     error = heard[-1]
     if not faults.passing(error):
         return redis_errors.AuthenticationError(f"{where} refuses the log-in: {error}")
@@ -206,7 +209,7 @@ async def _masters(sentinel: Redis, service: str, heard: list[redis_errors.Redis
     try:
         masters: Any = await Redis.sentinel_masters(sentinel)
     except (redis_errors.ConnectionError, redis_errors.TimeoutError) as error:
-        heard.append(error)  # all that is left of it is a text
+        heard.append(error)  # redis-py keeps only its text
         raise
     state = masters.get(service)
     if state and "failover_in_progress" in state["flags"]:
@@ -219,10 +222,10 @@ async def _masters(sentinel: Redis, service: str, heard: list[redis_errors.Redis
 
 
 async def _listen(sentinel: Any, known: Known, place: Address, service: str, round_: Round) -> None:
-    """Which one has spoken, and, now and then: which others are there?"""
+    """Ask a Sentinel for its id and, now and then, for the other Sentinels."""
     if known.told:
         name: str | None = None
-        with suppress(redis_errors.ResponseError):  # it does not let us ask
+        with suppress(redis_errors.ResponseError):  # we may have no right to ask
             name = text(await sentinel.execute_command("SENTINEL MYID"))
         round_.hear(place, name)
     if known.due(clock.now()):

@@ -153,7 +153,7 @@ class RedisStore:
     ) -> Reply:
         """Send the claim for the present period: again if the server's clock says another one.
 
-        What is added to ``ran`` is when that period ends.
+        The end of that period is appended to a reply ``ran``.
         """
         keys = keys_of(self._prefix, claim.election, claim.seats).acquire
         for _ in range(MOST_CLOCKS):
@@ -346,7 +346,7 @@ class RedisStore:
 def _parts(budget: Budget, lease_time: float) -> tuple[Budget, Budget]:
     """A quarter is kept for the clean-up, so that trying and cleaning stay within the budget.
 
-    Less where the lease is short: what is not given back by then has freed itself.
+    Less if the lease is short: after that time the seat is free anyway.
     """
     rest = min(budget.total * 0.25, lease_time)
     return Budget(budget.total - rest, budget.each), Budget(rest, rest)

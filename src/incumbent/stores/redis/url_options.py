@@ -59,7 +59,7 @@ def _some_text(text: str) -> str:
 
 
 _Option: TypeAlias = tuple[Callable[[str], Any], str]
-"""What reads a value, and what is said of one that it cannot read."""
+"""What reads a value, and the message for one that it cannot read."""
 
 _TEXT: Final = (_some_text, "must not be empty")
 _SECONDS: Final = (_span, "must be a number of seconds above 0")
@@ -106,7 +106,7 @@ _ONLY_SERVER: Final = frozenset(
     {"db", "decode_responses", "encoding", "encoding_errors", "health_check_interval"}
     | {"max_connections", "retry_on_timeout"}
 )
-"""Sentinels have no databases and no values, and each is asked once, by one connection."""
+"""Not for Sentinels: these have no databases, and each is asked once, by one connection."""
 
 _OPTIONS: Final = {**_SERVER, **_TLS, "ssl": _BOOLEAN}
 
@@ -140,14 +140,16 @@ def _pairs(query: str) -> list[tuple[str, str]]:
 def _refuse_tls(options: Mapping[str, Any], prefix: str, *, on: bool) -> None:
     for name in options:
         if not on and name.startswith(f"{prefix}ssl_"):
-            raise OptionError(f"{name} is of use with TLS only: rediss://, or the like")
+            raise OptionError(
+                f"{name} needs TLS: rediss://, rediss+sentinel:// or rediss+cluster://"
+            )
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
     near = get_close_matches(name, known, n=1)
     some = sorted(each for each in known if not each.startswith(SENTINELS))
-    meant = f": {near[0]} is meant, perhaps" if near else f"; there are {', '.join(some)}"
-    return f"an option in it is not known{meant}"
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(some)}"
+    return f"an option in it is not known; {hint}"
 
 
 def of_server(*, unix: bool = False) -> list[str]:

@@ -22,10 +22,10 @@ SENTINEL_PORT: Final = 26379
 
 
 class _ByHalf(SentinelConnectionPool):
-    """Leads to whom half of the Sentinels name, also for the client's own commands."""
+    """Connects to the primary that half of the Sentinels name, also for the client's commands."""
 
     async def get_master_address(self) -> Address:
-        """Where that is."""
+        """The address of that primary."""
         return await sentinels.address_for(self)
 
 
@@ -128,7 +128,7 @@ def _cluster(parts: SplitResult) -> Client:
 
 
 def _database(path: str, options: dict[str, Any]) -> dict[str, int]:
-    """Which one the path of a URL says, or its options."""
+    """The database that the path of a URL names, or its options."""
     database = int(path or options.get("db", 0))
     if options.get("db", database) != database:
         raise url_options.OptionError("db is not the database in the path")

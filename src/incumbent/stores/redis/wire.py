@@ -354,7 +354,7 @@ class Wire:
     def _abandoned(self) -> bool:
         """Whether others are queued behind answers that nobody waits for any more.
 
-        A release does not wait for a renewal: what is queued is quicker elsewhere.
+        For example a release behind a renewal. Another wire answers sooner.
         """
         if not (self._queue and self._batch) or any(each.awaited for each in self._batch):
             return False

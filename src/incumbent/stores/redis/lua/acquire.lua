@@ -5,10 +5,10 @@
 --   {'ran', now, ahead}, {'when', now} or {'gone'}
 -- `place` is missing or '' for one try without standing. `arrival_us` is 0 for a newcomer, else what it was told, so
 -- that a waiter that was dropped by mistake gets its place back. `stale_ms` is how long its process is believed to be
--- there; 0 for the last try: take the seat or leave the line. Where every seat is free but due to others, seat is -1,
--- and ttl the time until one of them must have come.
+-- there; 0 for the last try: take the seat or leave the line. If every seat is free but due to other waiters, seat is
+-- -1, and ttl the time until the first of these must have come.
 -- With a period, [from_ms, to_ms) by the server's clock, there is one run in it: 'ran' when it has been, 'when' when
--- the period is not now. `ahead` is how many ms from now the last period that was run begins, or 0: see there.
+-- the period is not now. `ahead` is how many ms from now the last period that was run begins, or 0: see below.
 
 local fence_key, gone_key, queue_key, tick_key = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local token, leader, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -58,7 +58,7 @@ if from then
   end
   local last, runner, before = last_run(tick_key)
   local begins = tonumber(last) or -1
-  -- One's own run with no seat to it is none: the grant was lost on its way, and then the lease.
+  -- A run of this token without a seat is none: the grant was lost on its way, and then the lease ran out.
   if begins >= from and runner ~= token then
     local ahead = 0
     if begins > to then
@@ -76,8 +76,8 @@ if from then
   was = runner == token and before or last
 end
 
--- On a full server a newcomer is refused here, by a write of what is there already, and nothing has changed then. Who has
--- a place takes no more room than it has: what it writes first is refused by no full server, and nor is what follows.
+-- On a full server a newcomer is refused here, before anything has changed, by a write of what is there already. A waiter
+-- that has a place needs no more memory: a full server refuses neither its PEXPIRE nor the writes that follow.
 local function knock(known)
   local ttl = math.max(FENCE_TTL, 2 * lease)
   if known then
@@ -123,8 +123,8 @@ if not seat then
   }
 end
 
--- The counter comes first: on a full server it is this write that is refused to who has no place in line, and nothing
--- has changed then.
+-- The counter comes first: on a full server this is the write that is refused to a claim without a place in line, before
+-- anything has changed.
 local seat_key = KEYS[6 + seat]
 local fence, since = string.format('%.0f', now), string.format('%.0f', now_ms)
 local fence_ttl = math.max(FENCE_TTL, 2 * lease)

@@ -10,8 +10,8 @@ local EXPIRES = '^%[(%d+),'
 local RECORD = '^%[(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),(%d+),"(%x+)",(.*)%]$'
 local TAIL_BEGINS = ',["s",'
 local TAIL = '^,%["s",(%d),(%d+),(%d+),"([%x=;]*)"%]'
-local MOST_OTHERS = 8 -- stands of one node id that are known beside the last: a node that crashes all the time has more
-local EARLY_KEPT_US = 3600000000 -- so long early failures count as those of one row, also through a restart of the node
+local MOST_OTHERS = 8 -- other stands of one node id that are remembered: a node that crashes all the time has more
+local EARLY_KEPT_US = 3600000000 -- how long an early failure counts, also after a restart of the node
 
 -- The parts of a record by name, whether it lives or not; nil when it is none.
 local function parts_of(record)

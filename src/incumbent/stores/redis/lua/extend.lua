@@ -9,7 +9,7 @@ if seat[1] ~= ARGV[1] then
   return {seat[1] and 'taken' or 'gone'}
 end
 local duration = tonumber(ARGV[2])
--- Also when it changes nothing: who waits for replicas waits for this write. And first, as a full server allows it.
+-- Also when it changes nothing: a WAIT for replicas waits for this write. It comes first, as a full server allows it.
 local ttl = bound(redis.call('PTTL', KEYS[2]), duration, seat[3])
 redis.call('PEXPIRE', KEYS[2], ttl)
 redis.call('PEXPIRE', KEYS[1], math.max(FENCE_TTL, 2 * ttl))

@@ -6,7 +6,7 @@
 -- until when a woken waiter may take its seat.
 
 local AT_ONCE = 1000 -- arguments of one command: more than some thousands do not fit on Lua's stack
-local MOST_GONE = 1000 -- places that one script finds to be nobody's: 3 ms of the server
+local MOST_GONE = 1000 -- places of dead waiters that one script removes: 3 ms of the server
 
 -- The tick is `begins token was`: when the last period began that was run (ms), the token of who ran it, and what the
 -- tick said before, which may have to be put back. Returns the three as they stand there, each '' where there is none.
@@ -29,8 +29,8 @@ local function restore(tick, token)
   end
 end
 
--- The taken seat among `keys` from `first` on that is free soonest: where it stands there, and its TTL; or nothing. A
--- TTL of more than `usual` is looked at: nobody waits for longer than a holder relies on its seat.
+-- The taken seat among `keys` from `first` on that is free soonest: its index there, and its TTL; or nothing. A TTL of
+-- more than `usual` is cut to what the holder relies on, so that no waiter waits for longer than that.
 local function soonest(keys, first, usual)
   local index, least
   for i = first, #keys do
@@ -86,10 +86,10 @@ end
 
 -- The line of one election. `channels` is what the names of its channels begin with.
 local function line_of(channels, queue, alive, now_ms)
-  -- `kept` is until when (ms) a seat is kept for a woken waiter: of those that a walk has met, who must come first.
+  -- `kept`: the first time (ms) at which a woken waiter, of those that a walk has met, must have taken its seat.
   local line = {kept = math.huge}
 
-  -- Size, process and grace of a place; a size of nothing for one of a later release, which is left alone.
+  -- Size, process and grace of a place; size 0 for one of a later release, which is left alone.
   local function parts(place)
     local size, process, grace = string.match(place, '^(%d+):([^:]+):(%d+):')
     return tonumber(size or 0), process, tonumber(grace or 0)
@@ -140,8 +140,8 @@ local function line_of(channels, queue, alive, now_ms)
     put(alive, 2 * stale, 'GT', now_ms + stale, 'p:' .. process)
   end
 
-  -- Until when a seat is kept for it, if it is. One that is kept for longer than its grace is of a clock that was set
-  -- back since: void.
+  -- Until when (ms) a seat is kept for it, or false. If that is later than its grace allows, the clock was set back
+  -- since: it does not count.
   function line.called(place)
     local _, _, grace = parts(place)
     local deadline = tonumber(redis.call('ZSCORE', alive, 'w:' .. place) or 0)
@@ -164,7 +164,7 @@ local function line_of(channels, queue, alive, now_ms)
     return arrival
   end
 
-  -- One more walk is needed: whoever came last and hears it touches at once.
+  -- One more walk is needed: the last waiter whose process hears this touches at once.
   local function nudge_last()
     for _, place in ipairs(redis.call('ZRANGE', queue, 0, 15, 'REV')) do
       local _, process = parts(place)
@@ -176,7 +176,8 @@ local function line_of(channels, queue, alive, now_ms)
 
   -- Along the line while seats are free (`free`: their numbers, ascending, taken out as they find an owner). Each
   -- waiter is due the lowest that it can see. Mine: returned. Woken already: reserved. Any other: woken, and
-  -- reserved; whom nobody hears is gone. After `most` of these it stops, and leaves the rest to one that hears it.
+  -- reserved; a waiter whose process does not hear it is gone. After `most` of these the walk stops, and a waiter that is
+  -- there is told to go on.
   function line.walk(free, mine, most)
     local granted, passed, more, left, deaf = nil, 0, true, most or MOST_GONE, {}
     while more and #free > 0 do

@@ -15,8 +15,8 @@ local function now_us()
   return time[1] * 1000000 + time[2]
 end
 
--- What the names of an election's channels begin with. The database is in it because channels belong to none: what is
--- published in one is heard in all.
+-- What the names of an election's channels begin with. The database is in it because channels do not belong to one: a
+-- message that is published in one is received in all.
 local function channels_of(fence, database)
   return string.sub(fence, 1, -6) .. 'db' .. database .. ':'
 end
@@ -31,10 +31,10 @@ local function prolong(key, wanted)
   return ttl
 end
 
--- How long a seat with this TTL is to live from now: at least `wanted` ms, and at most `longest`, its field. No holder
--- relies on its seat for longer than that, whichever of its requests were answered, or arrive twice, or late. So it is
--- safe to cut what is longer: the TTL that a clock leaves which was ahead and is set back. A seat without an end
--- (PERSIST, RESTORE) gets one by the same rule.
+-- How long a seat with this TTL is to live from now: at least `wanted` ms, and at most `longest`, its field. A holder
+-- never relies on its seat for longer than that, even if its requests are lost, late or repeated. So it is safe to cut a
+-- longer TTL, which is left when the server's clock was ahead and is set back. A seat without an end (PERSIST, RESTORE)
+-- gets one by the same rule.
 local function bound(ttl, wanted, longest)
   local most = math.max(wanted, tonumber(longest or FENCE_TTL), 1)
   return ttl < 0 and most or math.max(wanted, math.min(ttl, most), 1)

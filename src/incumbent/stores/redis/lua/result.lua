@@ -1,5 +1,5 @@
--- Note that a candidate started some work, or that its work succeeded or failed: once per token, if it still stands. Of a
--- term that failed soon after its start 'faltered' is noted beside that, and 'steadied' of one that did not.
+-- Note that a candidate started some work, or that its work succeeded or failed: once per token, if it still stands. If a
+-- term failed soon after its start, 'faltered' is noted as well; 'steadied' if it did not.
 -- KEYS: candidates gone
 -- ARGV: node token deed
 -- Returns: {'counted'} or {'gone'}

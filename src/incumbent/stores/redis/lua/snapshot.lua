@@ -1,7 +1,7 @@
 -- All there is to decide who should lead, at one moment: the time in us, the last fence, who has the seat (as state.lua
 -- tells it, or nothing), and each node that was enrolled with its record, as they are: to sort out those that are over
 -- would take longer here than the rest. Writes nothing, unless the seat's TTL is missing (PERSIST, RESTORE) or longer than
--- its holder relies on: then it is mended as in the line, or nobody would be elected until then.
+-- its holder relies on: then it is corrected as in the line, or no node would be elected until it ends.
 -- KEYS: candidates fence seat
 -- ARGV:
 -- Returns: {now, fence, {seat, leader, fence, since, ttl, retained}, {node, record, ...}}

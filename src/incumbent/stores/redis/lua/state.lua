@@ -2,7 +2,7 @@
 -- KEYS: fence queue alive seat+
 -- ARGV:
 -- Returns: {waiting, fence, {seat, leader, fence, since, ttl, retained}, ...}
--- Who stands in line is counted as long as its process is believed to be there.
+-- A waiter in line is counted as long as its process is believed to be there.
 
 local fence, waiting = redis.call('GET', KEYS[1]), redis.call('ZCARD', KEYS[2])
 local gone = overdue(KEYS[3], math.floor(now_us() / 1000))

@@ -3,7 +3,7 @@
 -- ARGV: process place stale_ms database probe
 -- Returns: {standing, free, soonest}
 -- standing: 1 when `place` is still in line. free: how many seats are. soonest: ms until the next may be, or is no longer
--- kept for who was called to it, or -1.
+-- kept for the waiter that was called to it, or -1.
 -- `probe` comes back to the process's inbox: one that does not hear it is deaf.
 
 local process, stale = ARGV[1], tonumber(ARGV[3])

@@ -1,5 +1,5 @@
--- Let a node stand no longer, if it was enrolled by this token last, and stop what this token may yet ask for. Another
--- stand of the same node id goes on. Who leaves with early failures is remembered for as long as they count.
+-- Let a node stand no longer, if it was enrolled by this token last, and refuse what this token may yet ask for. Another
+-- stand of the same node id goes on. A record with early failures is kept for as long as these count.
 -- KEYS: candidates gone
 -- ARGV: node token
 -- Returns: {'withdrawn'}, {'taken'} or {'gone'}

@@ -52,7 +52,7 @@ def test_each_name_has_a_type_test() -> None:
     names = {*incumbent.__all__, *blocking.__all__, *incumbent.fastapi.__all__}
     # Raised, never returned:
     errors = {
-        *("IncumbentError", "LeadershipLostError", "NotDurableError"),
+        *("ElectorClosedError", "IncumbentError", "LeadershipLostError", "NotDurableError"),
         *("NotElectedError", "StaleFenceError"),
     }
     assert {name for name in names - errors if name not in text} == set()

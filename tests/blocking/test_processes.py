@@ -330,3 +330,28 @@ def test_case_75_a_child_has_a_client_of_its_own(valkey: Server) -> None:
         valkey,
     )
     assert lines == ["False False", "True True"]
+
+
+def test_case_75_two_threads_that_come_first_after_a_fork(valkey: Server) -> None:
+    """Both use the same connections there, however slow one of them is to make its own."""
+    lines = program(
+        "e = LeaderElector(url, quick)\n"
+        "make, twins, made = e._make, [], threading.Event()\n"
+        "def slowly():\n"
+        "    begun.release(); mine = make()\n"
+        "    if threading.current_thread() is slow: made.wait()\n"
+        "    return mine\n"
+        "def work():\n"
+        "    twins.append(e._use())\n"
+        "    made.set()\n"
+        "    say(e.run_if_leader(threading.current_thread().name, lambda: 'done'))\n"
+        "if os.fork() == 0:\n"
+        "    begun, e._make = threading.Semaphore(0), slowly\n"
+        "    slow, fast = (threading.Thread(target=work) for _ in range(2))\n"
+        "    slow.start(); begun.acquire(); fast.start(); slow.join(); fast.join()\n"
+        "    say(twins[0] is twins[1])\n"
+        "else:\n"
+        "    os.wait()\n",
+        valkey,
+    )
+    assert lines == ["done", "done", "True"]

@@ -273,9 +273,11 @@ async def test_one_seat_of_a_group_is_asked(
         assert [work.running for work in works] == [1, 0, 1]
         assert await group.request_step_down("shard") == 2
         assert await running[0] == await running[2] == LeadershipLost("stepped_down")
-        for wrong in (3, -1, "0"):
+        for wrong in (3, -1):
             with pytest.raises(ValueError, match="seat must be from 0 to 2"):
-                await group.request_step_down("shard", seat=wrong)  # type: ignore[arg-type]
+                await group.request_step_down("shard", seat=wrong)
+        with pytest.raises(TypeError, match="seat must be an int, not str"):
+            await group.request_step_down("shard", seat="0")  # type: ignore[arg-type]
 
 
 async def alone(before: Work) -> None:

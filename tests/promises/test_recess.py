@@ -22,6 +22,8 @@ from incumbent import (
     StrategicElector,
 )
 from incumbent.blocking import LeaderElector as BlockingElector
+from incumbent.engine.recess import Recess
+from incumbent.engine.waits import Waits
 from incumbent.events import AttemptSkipped
 from incumbent.stores.base import Ran
 from incumbent.strategy import Fifo
@@ -280,3 +282,23 @@ async def test_closing_ends_the_recess_of_a_thread(valkey: Server) -> None:
     await asyncio.to_thread(elector.close)
     await asyncio.to_thread(thread.join, 10)
     assert [str(error) for error in raised] == ["this elector is closed"]
+
+
+@pytest.mark.parametrize("retry_failed", [False, True])
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_clock_that_is_set_back_ends_a_recess_whenever_it_happens(
+    monkeypatch: pytest.MonkeyPatch, turns: int, *, retry_failed: bool
+) -> None:
+    """Also in the turn of the loop in which the recess begins: nobody sleeps for a day then."""
+    day, real = 86_400 * 10**9, time.time_ns
+    options = quick(once_per=OncePer(60, retry_failed=retry_failed))
+    store = MemoryStore()
+    elector = LeaderElector(store, quick())
+    async with elector.lead("job"):  # nobody's term ends meanwhile
+        with monkeypatch.context() as ahead, Recess(store, Waits(), "job", 1, options) as recess:
+            ahead.setattr(time, "time_ns", lambda: real() + day)
+            recessing = asyncio.create_task(recess.over(store.wall_clock() + 500))
+            for _ in range(turns + 1):
+                await asyncio.sleep(0)
+            ahead.undo()
+            await asyncio.wait_for(recessing, timeout=30)

@@ -36,6 +36,7 @@ def called(elector: LeaderElector) -> None:
     assert_type(elector.is_leading("one"), bool)
     assert_type(elector.options, LeaderOptions)
     assert_type(elector.leader_id, str)
+    assert_type(elector.closed, bool)
     assert_type(elector.leases, tuple[Lease, ...])
     assert_type(elector.using(wait_time=1), LeaderElector)
     assert_type(elector.for_tenant("acme"), LeaderElector)

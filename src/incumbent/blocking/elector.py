@@ -43,16 +43,14 @@ class Elector:
 
     def __init__(self, make: Callable[[], Root]) -> None:
         self._make = make
-        self._pid = os.getpid()
-        self._made = make()
-        self._foreign: tuple[Root, ...] = ()  # a parent's, kept so that nothing is closed here
+        # By process. Those of parents are kept, so that nothing of theirs is closed here.
+        self._roots: dict[int, Root] = {os.getpid(): make()}
 
     @property
     def _root(self) -> Root:
-        if self._pid != os.getpid():
-            self._foreign += (self._made,)
-            self._pid, self._made = os.getpid(), self._make()
-        return self._made
+        root = self._roots.get(os.getpid())
+        # After a fork, two threads may come here at once: both get the root that is stored first.
+        return root or self._roots.setdefault(os.getpid(), self._make())
 
     @property
     def _twin(self) -> Twin:

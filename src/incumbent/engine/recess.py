@@ -4,7 +4,6 @@ They use the clock that counts the periods, which is the server's.
 """
 
 import asyncio
-import math
 import random
 from functools import partial
 from typing import Final, Self
@@ -54,6 +53,8 @@ class Recess:
     async def over(self, ends: int) -> None:
         """Return when the period that ends at `ends` is over, or may be open again.
 
+        Also when the clock is set back, as `sleep` does.
+
         With `retry_failed` a failed run opens it, so this returns at each end of a term. Errors of
         the store are raised.
         """
@@ -63,15 +64,18 @@ class Recess:
         if not self._may_end_early:
             await _sleep(ends, self._store)
             return
+        before = _left(ends, self._store)
         await asyncio.sleep(0)  # many states may be unread, and to take one does not suspend
-        while (left := _left(ends, self._store)) > 0:
+        while 0 < (left := _left(ends, self._store)) < before + SET_BACK:
+            before = left
             try:
                 async with asyncio.timeout(min(left, LONGEST_SLEEP)):
                     await self._a_term_ends()
             except TimeoutError:
                 continue
             return
-        await _sleep(ends, self._store)
+        if left <= 0:
+            await asyncio.sleep(random.uniform(*A_LITTLE_LATER))
 
     async def _a_term_ends(self) -> None:
         """Return when a seat has no working holder: at once, if it has none at the beginning."""
@@ -101,9 +105,10 @@ def _working(state: LeaderState) -> int:
 
 
 async def _sleep(instant: int, store: Store) -> None:
-    await asyncio.sleep(0)
     late = random.uniform(*A_LITTLE_LATER)
-    before = math.inf
+    # Before anything else can happen: the clock may be set back in the very turn that follows.
+    before = _left(instant, store) + late
+    await asyncio.sleep(0)
     while 0 < (left := _left(instant, store) + late) < before + SET_BACK:
         before = left
         await asyncio.sleep(min(left, LONGEST_SLEEP))

@@ -12,6 +12,8 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
+from incumbent.kinds import made
+
 T = TypeVar("T")
 
 Kind: TypeAlias = Literal["awaitable", "generator", "plain", "unknown"]
@@ -70,6 +72,19 @@ def check(action: Any, what: str = "action") -> None:
         raise TypeError(
             f"{what} must be a coroutine function, not {_named(action)}; if that returns an"
             " awaitable, say so by its annotation, or by a lambda around it"
+        )
+
+
+def check_called(function: Any, what: str) -> None:
+    """Refuse what cannot be called for a value at once: a class, or a coroutine function.
+
+    Raises:
+        TypeError: `function`, which `what` names in the message, is such a thing.
+    """
+    made(what, function)
+    if kind_of(function) in {"awaitable", "generator"}:
+        raise TypeError(
+            f"{what} must be a plain function, not a coroutine function: {_named(function)}"
         )
 
 

@@ -11,12 +11,12 @@ from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 from incumbent import GroupElector, LeaderOptions, LeaderState, StrategicElector
-from incumbent.cli.connection import connect
-from incumbent.cli.endings import MistakeError, UnavailableError
+from incumbent.cli.connection import connect, unavailable
+from incumbent.cli.endings import MistakeError
 from incumbent.cli.serving import serving
 from incumbent.electors.group import MOST_SEATS
 from incumbent.events import Hook
-from incumbent.stores.redis import Client, ServerError, discreet, survey
+from incumbent.stores.redis import Client, ServerError, survey
 from incumbent.strategy import Strategy
 
 T = TypeVar("T")
@@ -133,8 +133,7 @@ async def reaching(where: Where) -> AsyncGenerator[Client]:
     try:
         yield client
     except ServerError as error:
-        said = " ".join(str(discreet(error, client)).split())
-        raise UnavailableError(f"the server does not answer as it should: {said}") from None
+        raise unavailable(error, client) from None
     except ValueError as error:
         raise MistakeError(str(error)) from None
     finally:

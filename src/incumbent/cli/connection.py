@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from incumbent.cli.endings import MistakeError
-from incumbent.stores.redis import Client
+from incumbent.cli.endings import MistakeError, UnavailableError
+from incumbent.stores.redis import Client, ServerError, discreet
 from incumbent.stores.redis.urls import client_of
 
 DEFAULT_URL: Final = "redis://localhost:6379"
@@ -19,3 +19,9 @@ def connect(url: str) -> Client:
         return client_of(url)
     except ValueError as error:
         raise MistakeError(str(error)) from None
+
+
+def unavailable(error: ServerError, client: Client) -> UnavailableError:
+    """What ends a command to which `client`'s server gave this error; it shows no password."""
+    said = " ".join(str(discreet(error, client)).split())
+    return UnavailableError(f"the server does not answer as it should: {said}")

@@ -10,7 +10,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from incumbent import actions, process
 from incumbent.engine.alarms import Alarms
 from incumbent.events import Event, Hook, Names
-from incumbent.kinds import made
 from incumbent.mishaps import contain
 from incumbent.stores.base import Store
 
@@ -39,12 +38,7 @@ def hooks_of(hooks: Any) -> tuple[Hook, ...]:
     for hook in found:
         if not callable(hook):
             raise TypeError(f"a hook must be callable with an event, not {type(hook).__name__}")
-        made("a hook", hook)
-        if actions.kind_of(hook) in {"awaitable", "generator"}:
-            raise TypeError(
-                "a hook must be a plain function, not a coroutine function:"
-                f" {getattr(hook, '__qualname__', type(hook).__qualname__)}"
-            )
+        actions.check_called(hook, "a hook")
     return found
 
 

@@ -9,11 +9,10 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from incumbent import events
+from incumbent import actions, events
 from incumbent.engine.contenders import Contenders, Voter
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
-from incumbent.kinds import made
 from incumbent.stores.base import Budget
 from incumbent.stores.registry import Registry
 from incumbent.strategy import ElectionResult, Fifo, Snapshot, Strategy, fingerprint, probation
@@ -115,8 +114,4 @@ class Polls:
 def _check(strategy: Any) -> None:
     if not callable(strategy):
         raise TypeError(f"strategy must be callable with a snapshot, not {strategy!r}")
-    made("strategy", strategy)
-    if inspect.iscoroutinefunction(strategy) or inspect.iscoroutinefunction(strategy.__call__):
-        raise TypeError(
-            f"strategy must be a plain function, not a coroutine function: {strategy!r}"
-        )
+    actions.check_called(strategy, "strategy")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
-from incumbent.kinds import made
+from incumbent import actions
 from incumbent.strategy.candidates import Candidate, Snapshot
 
 MOST: Final = 100.0
@@ -151,9 +151,7 @@ def check(scorer: Any) -> None:
     """
     if not callable(scorer):
         raise TypeError(f"a scorer must be callable with a candidate and a snapshot: {scorer!r}")
-    made("a scorer", scorer)
-    if inspect.iscoroutinefunction(scorer) or inspect.iscoroutinefunction(scorer.__call__):
-        raise TypeError(f"a scorer must be a plain function, not a coroutine function: {scorer!r}")
+    actions.check_called(scorer, "a scorer")
 
 
 def name_of(thing: object) -> str:

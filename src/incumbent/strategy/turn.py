@@ -47,13 +47,14 @@ def turn(
     """What `node_id` may do, when the seat has been seen free for `free_for` seconds."""
     if snapshot.candidate(node_id) is None:
         return Outside()
-    better = result.ranking[: result.rank_of(node_id)]
+    rank = result.rank_of(node_id)
+    better = result.ranking[:rank]
     leader = snapshot.leader
     if leader is not None:
         contending = [each for each in better if each.contending]
         behind = sum(each.node_id != leader.leader_id for each in contending)
         return Taken(leader, behind)
-    if result.rank_of(node_id) is None:
+    if rank is None:
         return Wait(math.inf)
     left = graces(better) * grace - free_for
     return Wait(left) if left > 0 else Try()

@@ -18,7 +18,7 @@ from incumbent import (
     Outcome,
     Skipped,
 )
-from incumbent.cli.connection import connect
+from incumbent.cli.connection import connect, unavailable
 from incumbent.cli.endings import (
     CANNOT_RUN,
     EX_LOST,
@@ -26,7 +26,6 @@ from incumbent.cli.endings import (
     NOT_FOUND,
     SIGNALLED,
     MistakeError,
-    UnavailableError,
 )
 from incumbent.cli.run.child import CannotRunError
 from incumbent.cli.run.duty import Duty, TooLateError, has_terminal
@@ -34,7 +33,7 @@ from incumbent.cli.run.signals import ENDING, Signals
 from incumbent.cli.run.words import news, not_elected, say
 from incumbent.cli.serving import serving
 from incumbent.events import Event, Hook
-from incumbent.stores.redis import Client, ServerError, discreet
+from incumbent.stores.redis import Client, ServerError
 
 
 class FailedError(Exception):
@@ -138,8 +137,7 @@ async def _electing(
         async with _elector(client, task, told) as elector:
             yield elector
     except ServerError as error:
-        said = " ".join(str(discreet(error, client)).split())
-        raise UnavailableError(f"the server does not answer as it should: {said}") from None
+        raise unavailable(error, client) from None
     finally:
         await client.aclose()
 

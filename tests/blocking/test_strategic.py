@@ -222,7 +222,7 @@ def test_case_75_a_forked_child_withdraws_nothing(valkey: Server) -> None:
 
 
 def test_threads_contend_as_tasks_do(node: Make) -> None:
-    """While a thread waits to lead, its node's heartbeat says so; who only stands takes no rank."""
+    """While a thread waits to lead, its node's heartbeat says so; standing alone takes no rank."""
     amber, birch, idle = node("amber", wait_time=None), node("birch"), node("idle")
     with (
         amber.candidate("job", {"priority": 2}, ttl=3600),

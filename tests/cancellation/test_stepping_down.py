@@ -114,7 +114,7 @@ async def test_p4_p9_a_step_down_from_within_meets(
     meets: Meets,
     on_loss: Literal["cancel", "notify"],
 ) -> None:
-    """At no turn of the loop does anybody wait for ever, is a seat kept or a cancellation lost."""
+    """At each turn of the loop: no wait goes on, no seat is kept, no cancellation is lost."""
     if meets is thief and isinstance(store, MemoryStore):
         pytest.skip("a seat in memory cannot be taken from outside")
     for turns in range(TURNS):

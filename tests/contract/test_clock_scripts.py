@@ -169,7 +169,7 @@ def test_a_seat_is_not_kept_for_a_day_for_who_was_woken(line: Line, crowd: Proce
 def test_who_was_woken_by_a_clock_that_was_ahead_is_woken_again(
     line: Line, crowd: Processes
 ) -> None:
-    """It is as alive as ever, has its turn, and a grace by the clock as it is now."""
+    """It still counts as alive, gets its turn, and a grace by the clock as it is now."""
     holder = line.waiter()
     line.take(holder)
     first, second = crowd.standing("a", "b")

@@ -61,7 +61,7 @@ async def test_p8_without_a_channel_the_connection_goes_back_after_a_while(
 
 
 async def test_p8_a_short_pause_costs_no_connection(inbox: Inbox, valkey: Server) -> None:
-    """Those who listen again before that have the same one."""
+    """A listener that comes back before that has the same one."""
     ids: set[str] = set()
     for _ in range(5):
         ear = Ear()
@@ -227,7 +227,7 @@ async def test_an_answer_that_came_while_the_loop_stood_still_is_in_time(
 async def test_a_channel_that_was_left_and_asked_for_anew_is_confirmed_by_the_later_answer(
     distant: Inbox, proxy: Proxy, valkey: Server
 ) -> None:
-    """What is published between the two subscriptions is heard by nobody."""
+    """A message that is published between the two subscriptions is lost."""
     first = Ear()
     distant.open(b"kit:first", first)
     await first.has("listening")

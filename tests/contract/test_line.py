@@ -224,7 +224,7 @@ async def test_the_latest_word_of_a_seat_counts() -> None:
 
 
 async def test_a_touch_comes_when_a_free_seat_is_kept_no_longer() -> None:
-    """Who was woken to it may never come; how long it has, the server knows."""
+    """The woken waiter may never come; the server knows how long it has."""
     scene = Scene()
     scene.desk.answer = Touch(standing=True, free=1, soonest=2.5)
     scene.stand()

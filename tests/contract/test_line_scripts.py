@@ -287,7 +287,7 @@ def test_rule_2_a_long_line_of_the_dead_is_passed_at_once(line: Line, crowd: Pro
 def test_rule_2_a_line_of_thousands_of_dead_is_passed_in_parts(
     line: Line, crowd: Processes
 ) -> None:
-    """No script holds up the server for long; who hears it has the next one follow at once."""
+    """No script blocks the server for long; a waiter that hears it sends the next one at once."""
     holder = line.waiter()
     line.take(holder)
     last = crowd.waiter("last")
@@ -729,7 +729,7 @@ def test_state_counts_who_waits(line: Line, crowd: Processes) -> None:
 
 @pytest.mark.parametrize("what", ["process", "wake-up"])
 def test_p10_who_is_dead_does_not_count_as_waiting(line: Line, crowd: Processes, what: str) -> None:
-    """As soon as its process is not believed in any more, also when nobody else asks or waits."""
+    """As soon as its process counts as gone, also if no other process asks or waits."""
     holder = line.waiter()
     line.take(holder)
     dead, *_ = crowd.standing("dead", "a", "dead")
@@ -805,7 +805,7 @@ def test_only_the_term_that_was_meant_is_forced(line: Line) -> None:
 
 
 def test_a_seat_without_an_end_gets_one_when_it_is_forced(line: Line) -> None:
-    """P4: somebody took its end away; it gets what its holder may rely on."""
+    """P4: its TTL was removed by hand; it gets one again, as long as its holder relies on."""
     line.acquire(line.waiter())
     line.server.cli("PERSIST", line.key("seat:0"))
     assert line.force()[0] == "forced"
@@ -964,7 +964,7 @@ def test_p4_on_a_full_server_one_can_leave_but_not_come(own_line: Line) -> None:
 
 
 def test_on_a_full_server_nobody_loses_its_rank(own_line: Line) -> None:
-    """Who stands goes on standing, and is elected in its turn: that takes no more room."""
+    """A waiter keeps its place and is elected in its turn: that takes no more memory."""
     with Processes(own_line) as crowd:
         holder = own_line.waiter()
         own_line.take(holder)

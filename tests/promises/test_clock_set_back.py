@@ -81,7 +81,7 @@ async def test_p1_renewals_go_on_and_the_seat_lives_no_longer(
 
 
 async def test_the_holder_hears_that_it_is_to_step_down(renewing: Renewing) -> None:
-    """At its next renewal, as ever."""
+    """At its next renewal, as usual."""
     elector, _, work, task = renewing
     assert await elector.request_step_down("job") == 1
     await asyncio.wait_for(task, SOON)
@@ -151,7 +151,7 @@ STEPS: dict[str, Step] = {
 async def test_p1_the_next_one_leads_soon_and_never_beside(
     server: ClockServer, make_client: MakeClient, step: str
 ) -> None:
-    """Whenever in a term the clock is set back; the fence grows all the same (P7)."""
+    """At each point of a term; the fence still grows (P7)."""
     first, work = LeaderElector(make_client(server), quick(min_hold_time=LEASE)), Work()
     task = asyncio.create_task(first.attempt("job", work))
     await work.began.wait()
@@ -180,7 +180,7 @@ async def test_p1_the_next_one_leads_soon_and_never_beside(
 async def test_the_seat_of_a_process_that_died_is_free_soon(
     server: ClockServer, make_client: MakeClient, step: str, queueing: bool
 ) -> None:
-    """Nobody renews it any more: whoever waits for it sees to it."""
+    """No holder renews it any more: a waiter cuts its TTL."""
     store, mine = RedisStore(make_client(server), "incumbent"), claim("job", lease_time=LEASE)
     grant = await store.acquire(mine, BUDGET)
     assert isinstance(grant, Grant)
@@ -205,7 +205,7 @@ async def test_the_seat_of_a_process_that_died_is_free_soon(
 async def test_who_waits_is_served_in_turn_when_the_clock_is_set(
     server: ClockServer, make_client: MakeClient
 ) -> None:
-    """Back, and ahead again: who was dropped from the line finds back, and nobody waits a day."""
+    """Back, and ahead again: a dropped waiter is in line again, and no waiter waits a day."""
     leader = LeaderElector(make_client(server), quick())
     work, order = Work(), list[int]()
     task = asyncio.create_task(leader.attempt("job", work))
@@ -236,7 +236,7 @@ async def test_who_waits_is_served_in_turn_when_the_clock_is_set(
 async def test_p10_a_period_that_is_yet_to_come_is_told_and_silences_one(
     server: ClockServer, make_client: MakeClient
 ) -> None:
-    """One is told; the next period is run as ever, by whoever asks."""
+    """One process is told; the next period is run as usual."""
     journal = Journal()
     elector = LeaderElector(make_client(server), quick(once_per=2), hooks=[journal])
     assert isinstance(await elector.attempt("job", nothing), Elected)

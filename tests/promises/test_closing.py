@@ -79,7 +79,7 @@ async def ended(waiting: "asyncio.Task[Any]") -> None:
 async def test_closing_ends_a_wait_and_the_place_goes_to_the_next(
     electors: Electors, wait: Wait
 ) -> None:
-    """Long before the time is up; nobody is in line any more for it."""
+    """Long before the time is up; its place in line is gone."""
     a, b, c = electors
     async with a.lead("one"):
         waiting = asyncio.ensure_future(wait(b))

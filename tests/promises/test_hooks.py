@@ -466,7 +466,7 @@ async def test_p6_an_error_that_takes_no_note_comes_out_as_it_is(
 async def test_an_error_without_a_text_is_logged_with_its_kind(
     valkey: Server, make_client: MakeClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its `__str__` raises: the record is written all the same, with what can be told."""
+    """Its `__str__` raises: the record is still written, with what can be told."""
 
     async def fail() -> None:
         raise FrozenError

@@ -241,7 +241,7 @@ async def test_blocks_that_are_left_out_of_order(elector: LeaderElector) -> None
 
 
 async def test_a_block_that_is_left_in_another_context(elector: LeaderElector) -> None:
-    """As the two halves of a fixture may be: it is nobody's current lease any more, anywhere."""
+    """As the two halves of a fixture may be: it is no context's current lease any more."""
     block = elector.lead("one")
     entering = contextvars.copy_context()
     await asyncio.create_task(block.__aenter__(), context=entering)

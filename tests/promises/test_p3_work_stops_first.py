@@ -121,7 +121,7 @@ async def test_p3_the_clean_up_after_an_unreachable_loss_is_under_the_lease(
 async def test_p3_a_renewal_in_that_clean_up_keeps_the_lease_for_it(
     valkey: Server, make_client: MakeClient, make_proxy: MakeProxy, journal: Journal
 ) -> None:
-    """The loss stays told, and the seat is nobody else's before the cleanup is over."""
+    """The loss stays a loss, and no other node gets the seat before the cleanup is over."""
     proxy = await make_proxy(valkey)
     held: list[bool] = []
 

@@ -211,7 +211,7 @@ async def test_p5_a_renewal_whose_answer_was_lost_renews(
 async def test_p5_a_grant_that_was_lost_with_its_lease_silences_no_period(
     server: Server, make_client: MakeClient, make_proxy: MakeProxy, lost: int
 ) -> None:
-    """Who asks again runs it; who gives up leaves the period to the others."""
+    """A caller that asks again runs it; one that gives up leaves the period to the others."""
     proxy = await make_proxy(server)
     options = quick(lease_time=6, request_timeout=1)
     async with (

@@ -184,7 +184,7 @@ async def test_p8_an_expired_lease_is_found_by_one_timer(
 async def test_p8_a_full_server_costs_nobody_its_rank(
     own_server: Server, make_client: MakeClient
 ) -> None:
-    """Who stands in line is believed in as before, and elected in its turn."""
+    """A waiter still counts as alive, and is elected in its turn."""
     one = LeaderElector(make_client(own_server), LeaderOptions(lease_time=1.2, wait_time=None))
     other = LeaderElector(make_client(own_server), LeaderOptions(lease_time=30, wait_time=None))
     elected: list[str] = []

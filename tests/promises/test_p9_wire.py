@@ -22,7 +22,7 @@ def question() -> Request:
 async def test_p9_who_is_queued_behind_an_abandoned_batch_goes_elsewhere(
     proxy: Proxy, make_client: MakeClient
 ) -> None:
-    """Soon: a batch that nobody waits for ends by itself, and keeps nobody waiting until then."""
+    """Soon: a batch that no request waits for ends by itself, and delays no other until then."""
     wire = Wire(make_client(proxy).connection_pool)
     assert await wire.send(question(), 5.0) == [0, b"0"]
     proxy.drop_replies(1, "EVAL")

@@ -177,7 +177,7 @@ async def test_a_period_that_ends_with_the_answer_is_not_slept_through() -> None
 
 
 async def test_a_failed_run_is_taken_over_by_who_sleeps(make: Make) -> None:
-    """With `retry_failed`, those who were told that it has been run hear when it has failed."""
+    """With `retry_failed`, processes that were told that it was run hear when it has failed."""
     journal, work = Journal(), Work()
     once = OncePer(YEAR, retry_failed=True)
     fail = asyncio.Event()

@@ -253,7 +253,7 @@ async def test_bad_input_is_refused_before_any_io(every: Any, action: Any, error
 async def test_a_run_that_fails_late_is_retried_within_its_tick(
     valkey: Server, make_client: MakeClient
 ) -> None:
-    """With `retry_failed`, who was told that the tick has been run hears when it has failed."""
+    """With `retry_failed`, a process that was told that the tick was run hears of a failure."""
     every, journal, runs = OncePer(4.0, retry_failed=True), Journal(), list[int]()
 
     async def fail() -> None:
@@ -311,7 +311,7 @@ async def test_the_loop_turns_between_two_runs_whatever_the_action_does() -> Non
 async def test_a_period_that_is_over_does_not_stop_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Should a zone's clock do what nobody has thought of, other tasks still get their turns."""
+    """Even if a zone's clock does something unexpected, other tasks get their turns."""
     monkeypatch.setattr(OncePer, "period", lambda self, now: Period(0, now - 60_000))
     task = ticking(LeaderElector(MemoryStore(), hooks=[]), nothing)
     for _ in range(100):

@@ -35,7 +35,7 @@ SHOWN = logging.Formatter("%(levelname)s %(name)s %(message)s")
 
 @pytest.fixture(params=["nobody", "a parrot"])
 def place(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Where nobody listens, or one who repeats what he hears: host and port."""
+    """Host and port of no server, or of one that repeats what it receives."""
     if request.param == "nobody":
         yield f"127.0.0.1:{free_port('127.0.0.1')}"
         return

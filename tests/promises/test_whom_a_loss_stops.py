@@ -1,4 +1,4 @@
-"""P3: a loss stops the task that has the block; where nobody can be stopped, an event says so.
+"""P3: a loss stops the task that has the block; if there is no task to stop, an event says so.
 
 And a cancellation that is not ours: one that the action swallowed ends neither a term's story nor a
 campaign.
@@ -38,7 +38,7 @@ async def test_p3_who_calls_aenter_is_stopped(
     enter: Callable[[Block], Awaitable[Lease | None]],
     method: Literal["lead", "try_lead"],
 ) -> None:
-    """Also when the coroutine runs in a task of its own: the block belongs to who called it."""
+    """Also when the coroutine runs in a task of its own: the block belongs to the calling task."""
     block: Block = getattr(elector, method)("one")
     lease = await enter(block)
     assert lease is not None
@@ -145,7 +145,7 @@ async def test_nothing_is_said_where_nobody_is_to_be_stopped(
 async def test_p3_another_task_s_own_cancellation_is_not_ours(
     elector: LeaderElector, valkey: Server
 ) -> None:
-    """Who leaves a lost block that another task entered is still cancelled itself."""
+    """A task that leaves a lost block which another task entered can still be cancelled itself."""
     block = elector.lead("one")
     lease = await block.__aenter__()
     steal(valkey, "one")

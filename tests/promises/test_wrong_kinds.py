@@ -44,7 +44,7 @@ NAN, HALF, HUGE = float("nan"), 0.5, 10**400
 
 
 async def hook(event: object) -> None:
-    """A hook that nobody would await."""
+    """A hook whose coroutine would never be awaited."""
 
 
 class Scene:

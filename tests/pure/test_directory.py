@@ -25,7 +25,7 @@ def test_first_are_those_that_the_user_named_and_the_client_knows() -> None:
 
 
 def test_who_answered_last_is_asked_first_and_who_was_only_given_last() -> None:
-    """Those that nobody names any more, but the client, come after all that were named."""
+    """Nodes that only the client still names come after all others that were named."""
     order = heard(A, C, B).order((), [OLD])
     assert order[:3] == [B, C, A]
     assert set(order[3:]) == {OLD, GIVEN}
@@ -37,7 +37,7 @@ def test_who_has_a_connection_anyway_is_asked_before() -> None:
 
 
 def test_who_failed_is_asked_last_and_who_was_wrong_about_it_before_that() -> None:
-    """Somebody else may know better; when one has answered, no one is in doubt any more."""
+    """Another node may know better; after an answer, no node is in doubt any more."""
     known = heard(A, C, B)
     known.doubted.add(C)
     assert known.order((), ()) == [A, B, GIVEN, C]
@@ -46,7 +46,7 @@ def test_who_failed_is_asked_last_and_who_was_wrong_about_it_before_that() -> No
 
 
 def test_to_whom_a_slot_has_moved_is_asked_first() -> None:
-    """Also if nobody has named it yet; who had it wrong comes after the others."""
+    """Also if no node has named it yet; the node that was wrong comes after the others."""
     known = heard(A, C, B)
     known.moved(NEW)
     assert known.order((), ())[:4] == [NEW, C, A, B]

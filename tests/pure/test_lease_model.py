@@ -63,7 +63,7 @@ class Server:
         self._expires_ms = self._ms(at) + self._longest_ms
 
     def extend(self, token: str, duration: float, at: float) -> float | Literal["taken", "gone"]:
-        """As extend.lua: compares, cuts what nobody has asked for, answers with the TTL."""
+        """As extend.lua: compares, cuts what was not asked for, answers with the TTL."""
         if self.free(at):
             return "gone"
         if self._owner != token:
@@ -71,7 +71,7 @@ class Server:
         return self._bound(round(duration * 1000), at) / 1000
 
     def look(self, at: float) -> None:
-        """As who finds the seat taken: in acquire.lua, touch.lua and force.lua."""
+        """As a script that finds the seat taken: acquire.lua, touch.lua and force.lua."""
         if not self.free(at):
             self._bound(0, at)
 
@@ -235,7 +235,7 @@ class Course(RuleBasedStateMachine):
     @precondition(lambda self: self.served)
     @rule(data=st.data())
     def a_copy_arrives(self, data: st.DataObject) -> None:
-        """It was sent twice, by us or by the network; nobody hears what is said to it."""
+        """It was sent twice, by us or by the network; its answer is not received."""
         self.server.extend("me", data.draw(st.sampled_from(self.served)), self.now)
 
     @rule(seconds=st.floats(0.001, 10) | st.just(86_400.0))

@@ -1,4 +1,4 @@
-"""incumbent.strategy.probation: who fails early goes behind the others, longer and longer."""
+"""incumbent.strategy.probation: after early failures a node is behind, longer and longer."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -68,7 +68,7 @@ def test_alone_it_goes_on() -> None:
 
 
 def test_who_leads_keeps_its_place() -> None:
-    """It was elected all the same, and works now: no worse one is to have the seat."""
+    """It was elected and works now: no worse candidate gets the seat."""
     bad, good = candidate("bad", 9, times=5), candidate("good", 1)
     assert order(bad, good, leader="bad") == ["bad", "good"]
     assert order(bad, good, leader="good") == ["good", "bad"]
@@ -80,7 +80,7 @@ def test_a_failure_in_the_future_counts_for_nothing() -> None:
 
 
 def test_the_reasons_say_so() -> None:
-    """For the one on probation; who wins by that is no loser any more."""
+    """For the one on probation; the one that wins by that has no reason any more."""
     _, result = decided(candidate("bad", 9, times=2, ago=5), candidate("good", 1))
     assert result.winner is not None
     assert result.winner.node_id == "good"
@@ -95,7 +95,7 @@ def test_the_reasons_say_so() -> None:
     ago=st.floats(-1e5, 1e5),
 )
 def test_nobody_is_lost(times: list[int], ago: float) -> None:
-    """The same candidates, and who is not on probation keeps its order."""
+    """The same candidates; those that are not on probation keep their order."""
     everybody = [
         replace(candidate(f"{place}", -place, times=each, ago=ago))
         for place, each in enumerate(times)

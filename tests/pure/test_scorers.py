@@ -232,7 +232,7 @@ def test_what_cannot_be_shown_stops_no_election(given: Any, said: str) -> None:
 
 
 def test_a_coroutine_is_no_score() -> None:
-    """It is closed, so that nobody complains that it was never awaited."""
+    """It is closed, so that Python does not warn that it was never awaited."""
     made = pending()
     value, problem = points(lambda c, s: made, node("a"), look(node("a")))  # type: ignore[arg-type]
     assert (value, "which is no number" in str(problem)) == (0.0, True)

@@ -454,7 +454,7 @@ async def test_stop_lets_a_task_clean_up(already: bool) -> None:
 async def test_p9_stop_gives_up_on_who_never_obeys(
     monkeypatch: pytest.MonkeyPatch, loop_complaints: list[str]
 ) -> None:
-    """It is left alone after a while; what it raises in the end is seen all the same."""
+    """It is left alone after a while; its error in the end is still retrieved."""
     monkeypatch.setattr(shield, "STOP_WITHIN", 0.3)
     may_end = asyncio.Event()
 

@@ -137,7 +137,7 @@ async def test_an_offer_that_nobody_takes_is_not_made_again_and_again(town: Town
 
 
 async def test_nobody_makes_way_for_who_only_stands(town: Town) -> None:
-    """A better candidate that never campaigns stops nobody's work."""
+    """A better candidate that never campaigns stops no work."""
     a, b, log = town.node("a", lease_time=0.6), town.node("b"), Log()
     async with (
         a.candidate("job", {"priority": 1}),

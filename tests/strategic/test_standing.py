@@ -342,7 +342,7 @@ async def test_closing_the_elector_withdraws_its_candidate_and_ends_its_wait(tow
 
 
 async def test_a_candidate_that_leads_stands_until_its_term_is_over(town: Town) -> None:
-    """Closed meanwhile: its result still counts, and nobody makes it give way."""
+    """Closed meanwhile: its result still counts, and it does not have to make way."""
     a, b = town.node("a"), town.node("b")
     log = Log()
     async with a.candidate("job"):

@@ -485,7 +485,7 @@ async def test_a_seat_that_is_due_to_the_line_is_not_asked_for_all_the_time(
 
 
 async def test_a_seat_that_somebody_persisted_ends_again(city: Town, valkey: Server) -> None:
-    """By the first look, as in the line; and nobody asks all the time whether it has ended."""
+    """By the first look, as in the line; and nothing polls whether it has ended."""
     valkey.cli("HSET", seat_key("job"), "token", "dead", "leader", "dead", "fence", 5, "since", 1)
     a = city.node("a", wait_time=1.5)
 
@@ -702,7 +702,7 @@ def nothing_at_all(snapshot: Snapshot) -> None:
 
 
 def invents(snapshot: Snapshot) -> ElectionResult:
-    """Somebody who does not stand."""
+    """A node that is no candidate."""
     return ElectionResult.of([Candidate(node_id="nobody", registered_at=snapshot.now)])
 
 
@@ -710,7 +710,7 @@ def invents(snapshot: Snapshot) -> ElectionResult:
 async def test_whatever_a_strategy_does_elections_go_on(
     town: Town, mood: Callable[[Snapshot], Any]
 ) -> None:
-    """By seniority; it is told once, and who asks for a dry run gets the error."""
+    """By seniority; it is told once, and a dry run raises the error."""
     strategies = {name: Moody() for name in "ab"}
     a, b = (town.node(name, strategies[name]) for name in "ab")
     async with a.candidate("job", {"priority": 1}), b.candidate("job", {"priority": 2}):
@@ -726,7 +726,7 @@ async def test_whatever_a_strategy_does_elections_go_on(
 
 
 async def test_a_leader_survives_a_strategy_that_fails(town: Town) -> None:
-    """The campaign goes on, and makes way for nobody but its senior."""
+    """The campaign goes on, and makes way only for an older candidate."""
     strategy, log = Moody(), Log()
     a, b = town.node("a", strategy), town.node("b", strategy)
     async with (

@@ -150,7 +150,7 @@ def test_so_do_threads(cluster: Cluster) -> None:
 async def test_nodes_are_asked_now_and_then_who_there_is(
     cluster: Cluster, make_elector: MakeElector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also while nobody says MOVED: the shard of the election is not touched, the others are."""
+    """Also while no node says MOVED: the shard of the election is not touched, the others are."""
     monkeypatch.setattr(directory, "LOOK_EVERY", 0.5)
     elector = make_elector(cluster)
     untouched = cluster.primaries[0]
@@ -168,7 +168,7 @@ async def test_nodes_are_asked_now_and_then_who_there_is(
 
 @contextmanager
 def silent(*ports: int) -> Iterator[list[socket]]:
-    """What stands for machines that are gone: nobody refuses there, and nobody answers."""
+    """It stands for machines that are gone: connections are neither refused nor answered."""
     with ExitStack() as stack:
         listeners = [stack.enter_context(socket()) for _ in ports]
         for listener, port in zip(listeners, ports, strict=True):
@@ -225,7 +225,7 @@ async def test_nodes_that_are_gone_are_not_asked_any_more(
 async def test_an_elector_has_one_connection_to_each_primary_that_it_uses(
     cluster: Cluster, make_elector: MakeElector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And one more to listen by; who else is asked is asked by a connection for this alone."""
+    """And one more to listen by; other nodes are asked by connections for that question."""
     client = RedisCluster.from_url(cluster.url, client_name="probe")
     elector = make_elector(cluster, client=client)
     used, other, _ = cluster.primaries

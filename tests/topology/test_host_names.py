@@ -55,7 +55,7 @@ async def names(monkeypatch: pytest.MonkeyPatch) -> Names:
 
 
 async def test_a_server_is_replaced_by_its_replica(start_server: StartServer, names: Names) -> None:
-    """Who leads, and who waits, goes on there: the old one says that it is a replica."""
+    """Leaders and waiters go on there: the old one says that it is a replica."""
     old, new = start_server(), start_server()
     new.cli("REPLICAOF", old.host, old.port)
     await wait_until(lambda: new.cli("ROLE")[3] == "connected", within=WITHIN)
@@ -82,7 +82,7 @@ async def test_a_server_is_replaced_by_its_replica(start_server: StartServer, na
 async def test_the_only_sentinel_that_was_named_is_another_one(
     start_watched: StartWatched, names: Names
 ) -> None:
-    """Nobody had time to tell of it."""
+    """There was no time to tell of it."""
     watched = start_watched()
     names.place = watched.sentinel
     place: Any = names

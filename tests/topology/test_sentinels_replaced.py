@@ -1,4 +1,4 @@
-"""All Sentinels are replaced in good order; a wrong password of theirs; who has which voice."""
+"""All Sentinels are replaced in good order; a wrong password of theirs; who has which vote."""
 
 import asyncio
 import sys
@@ -36,7 +36,7 @@ async def test_all_sentinels_are_replaced_and_then_the_primary_dies(
     make_watched_elector: MakeWatchedElector,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first ones have told of the others: who leads and who waits goes on, by the new ones.
+    """The first ones have named the others: leaders and waiters go on, by the new ones.
 
     In a thread and as a command, too.
     """
@@ -174,7 +174,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 async def test_a_wrong_password_of_the_sentinels_is_told_as_that(
     start_watched: StartWatched, own: dict[str, str]
 ) -> None:
-    """It does not pass, so that nobody waits for that: `campaign` and `schedule` raise it."""
+    """Waiting does not help, so `campaign` and `schedule` raise it."""
     watched = start_watched()
     watched.sentinel.cli("ACL", "SETUSER", "default", "resetpass", ">right")
     place = watched.sentinel.host, watched.sentinel.port

@@ -29,7 +29,7 @@ LINGER: Final = 1.0
 """Seconds that a batch has after everybody in it has given up."""
 
 ABANDONED: Final = 0.1
-"""Seconds for which a request waits behind answers that nobody waits for any more."""
+"""Seconds for which a request waits behind answers that nothing waits for any more."""
 
 NEAR: Final = 0.0003
 """Seconds for which a lone request keeps the loop awake, if the last one was answered in less.
@@ -352,7 +352,7 @@ class Wire:
 
     @property
     def _abandoned(self) -> bool:
-        """Whether others are queued behind answers that nobody waits for any more.
+        """Whether requests are queued behind answers that nothing waits for any more.
 
         For example a release behind a renewal. Another wire answers sooner.
         """

@@ -3,7 +3,7 @@
 --
 -- A seat is a hash: token (who may extend and release it), leader (its name), fence, since (ms); `asked` when its holder
 -- is to step down; `longest` time (ms) that its holder has asked for in this term. These fields and their meaning never
--- change. The token RETAINED belongs to nobody: the work is over, a minimum hold keeps the seat.
+-- change. The token RETAINED is no holder's: the work is over, and a minimum hold keeps the seat.
 
 local RETAINED = 'retained'
 local FENCE_TTL = 86400000

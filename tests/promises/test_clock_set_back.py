@@ -13,8 +13,16 @@ import pytest
 import redis
 
 from contract.bench import BUDGET, claim
-from incumbent import Elected, LeaderElector, LeadershipLost, MemoryStore, Skipped, blocking
-from incumbent.events import PeriodAhead, TermRenewed
+from incumbent import (
+    Elected,
+    LeaderElector,
+    LeadershipLost,
+    MemoryStore,
+    OncePer,
+    Skipped,
+    blocking,
+)
+from incumbent.events import AttemptSkipped, PeriodAhead, TermRenewed
 from incumbent.stores.base import Grant
 from incumbent.stores.redis import RedisStore
 from kit.clocks import DAY, WHY_NOT, ClockServer, faketime
@@ -286,6 +294,40 @@ async def test_a_schedule_in_memory_goes_on(monkeypatch: pytest.MonkeyPatch) -> 
         patch.setattr(time, "time_ns", lambda: real() + round(DAY * 1e9))
         task = asyncio.create_task(elector.schedule("job", every=1, action=note))
         await wait_until(lambda: len(runs) >= 2, within=SOON)
+    before = len(runs)
+    await wait_until(lambda: len(runs) >= before + 3, within=SOON)
+    await cancel(task)
+
+
+@pytest.mark.parametrize("turns", [0, 5])
+@pytest.mark.parametrize("retry_failed", [False, True])
+@pytest.mark.parametrize("kind", ["campaign", "schedule"])
+async def test_in_whichever_turn_the_clock_of_this_machine_is_set_back_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, kind: str, turns: int, *, retry_failed: bool
+) -> None:
+    """As the sleep for the rest of a period begins, and within it."""
+    runs, again, journal = list[float](), asyncio.Event(), Journal()
+
+    async def note() -> None:
+        runs.append(time.monotonic())
+        if len(runs) == 2:
+            again.set()
+
+    once_per = OncePer(0.5, retry_failed=retry_failed)
+    options, real = quick(restart=True, once_per=once_per), time.time_ns
+    elector = LeaderElector(MemoryStore(), options, hooks=[journal])
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: real() + round(DAY * 1e9))
+        task: asyncio.Task[None] = asyncio.create_task(
+            elector.campaign("job", note)
+            if kind == "campaign"
+            else elector.schedule("job", every=once_per, action=note)
+        )
+        await again.wait()
+        if kind == "campaign":
+            await journal.has_another(AttemptSkipped)
+        for _ in range(turns):
+            await asyncio.sleep(0)
     before = len(runs)
     await wait_until(lambda: len(runs) >= before + 3, within=SOON)
     await cancel(task)

@@ -4,12 +4,14 @@ They use the clock that counts the periods, which is the server's.
 """
 
 import asyncio
+import math
 import random
 from functools import partial
 from typing import Final, Self
 
 from incumbent.engine.waits import Waits
 from incumbent.options import LeaderOptions
+from incumbent.periods import Period
 from incumbent.results import LeaderState
 from incumbent.stores.base import Budget, Store
 from incumbent.stores.mailbox import Mailbox
@@ -21,7 +23,8 @@ LONGEST_SLEEP: Final = 10.0
 """Seconds of sleep after which the clocks are compared again: they may have been set, or slept."""
 
 SET_BACK: Final = 1.0
-"""Seconds that the clock must go back to count as set back, which ends a sleep."""
+"""Seconds that the clock may be before a period and still count as in it, as it is an estimate.
+Before that it was set back, which ends a sleep."""
 
 AFTER_THE_END: Final = 1.0
 """Seconds until a watch that was ended is begun anew."""
@@ -38,17 +41,16 @@ class Recess:
         self._election = election
         self._seats = seats
         self._budget = Budget.of_two(options.request_timeout)
-        self._may_end_early = options.once_per is not None and options.once_per.retry_failed
+        self._once_per = options.once_per
         self._mailbox: Mailbox | None = None
 
-    async def sleep(self, instant: int) -> None:
-        """Sleep until the clock that counts periods shows `instant`, or is set back.
+    async def sleep(self, period: Period) -> None:
+        """Sleep until `period` is over by the clock that counts periods, or that clock is set back.
 
-        `instant`: milliseconds since the epoch. Lets the event loop go on at least once, also when
-        `instant` is over, so that a loop around this cannot block it. Closing the elector ends it,
-        as it ends `over`.
+        Lets the event loop go on at least once, also when `period` is over, so that a loop around
+        this cannot block it. Closing the elector ends it, as it ends `over`.
         """
-        await self._waits.run(partial(_sleep, instant, self._store))
+        await self._waits.run(partial(self._sleep, period))
 
     async def over(self, ends: int) -> None:
         """Return when the period that ends at `ends` is over, or may be open again.
@@ -58,24 +60,36 @@ class Recess:
         With `retry_failed` a failed run opens it, so this returns at each end of a term. Errors of
         the store are raised.
         """
-        await self._waits.run(partial(self._over, ends))
+        if self._once_per is None:
+            raise RuntimeError("without periods there is no recess")
+        period = self._once_per.period(ends - 1)
+        await self._waits.run(
+            partial(self._over if self._once_per.retry_failed else self._sleep, period)
+        )
 
-    async def _over(self, ends: int) -> None:
-        if not self._may_end_early:
-            await _sleep(ends, self._store)
-            return
-        before = _left(ends, self._store)
+    async def _over(self, period: Period) -> None:
         await asyncio.sleep(0)  # many states may be unread, and to take one does not suspend
-        while 0 < (left := _left(ends, self._store)) < before + SET_BACK:
-            before = left
+        while (left := self._left(period)) > 0:
             try:
                 async with asyncio.timeout(min(left, LONGEST_SLEEP)):
                     await self._a_term_ends()
             except TimeoutError:
                 continue
             return
-        if left <= 0:
-            await asyncio.sleep(random.uniform(*A_LITTLE_LATER))
+        await self._sleep(period)
+
+    async def _sleep(self, period: Period) -> None:
+        await asyncio.sleep(0)
+        late = random.uniform(*A_LITTLE_LATER)
+        left = self._left(period) + late
+        while left > 0:
+            await asyncio.sleep(min(left, LONGEST_SLEEP))
+            left = self._left(period) + late
+
+    def _left(self, period: Period) -> float:
+        """Seconds of `period` that are left; minus infinity if the clock was set back."""
+        now = self._store.wall_clock()
+        return (period.ends - now) / 1000 if now >= period.begins - 1000 * SET_BACK else -math.inf
 
     async def _a_term_ends(self) -> None:
         """Return when a seat has no working holder: at once, if it has none at the beginning."""
@@ -96,19 +110,5 @@ class Recess:
             self._mailbox.end()
 
 
-def _left(instant: int, store: Store) -> float:
-    return (instant - store.wall_clock()) / 1000
-
-
 def _working(state: LeaderState) -> int:
     return sum(not leader.retained for leader in state.leaders)
-
-
-async def _sleep(instant: int, store: Store) -> None:
-    late = random.uniform(*A_LITTLE_LATER)
-    # Before anything else can happen: the clock may be set back in the very turn that follows.
-    before = _left(instant, store) + late
-    await asyncio.sleep(0)
-    while 0 < (left := _left(instant, store) + late) < before + SET_BACK:
-        before = left
-        await asyncio.sleep(min(left, LONGEST_SLEEP))

@@ -44,7 +44,7 @@ async def schedule(
     store = office.store
     answered = once_per.period(store.wall_clock())
     while True:
-        await recess.sleep(answered.ends)
+        await recess.sleep(answered)
         period = once_per.period(store.wall_clock())
         if period.begins <= answered.begins:
             answered = min(answered, period)  # the clock was set back

@@ -34,7 +34,7 @@ def kind_of(action: Any) -> Kind:
     """What a call of `action` gives, as far as can be told by looking at it."""
     while isinstance(action, partial | MethodType):
         action = action.func if isinstance(action, partial) else action.__func__
-    if inspect.iscoroutinefunction(action):
+    if inspect.iscoroutinefunction(action) or _counts_as_coroutine_function(action):
         return "awaitable"
     if inspect.isasyncgenfunction(action) or inspect.isgeneratorfunction(action):
         return "generator"
@@ -44,6 +44,14 @@ def kind_of(action: Any) -> Kind:
         return _kind_of_function(action)
     call = getattr(type(action), "__call__", None)  # noqa: B004 - the method itself is needed
     return kind_of(call) if isinstance(call, FunctionType) else "unknown"
+
+
+def _counts_as_coroutine_function(action: Any) -> bool:
+    """By a mark of asyncio's, as `create_autospec` sets it, or made one by `types.coroutine`."""
+    return isinstance(action, FunctionType) and (
+        "_is_coroutine" in vars(action)
+        or bool(action.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE)
+    )
 
 
 def _kind_of_function(function: FunctionType) -> Kind:

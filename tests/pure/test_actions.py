@@ -2,9 +2,10 @@
 
 import contextlib
 import functools
+import types
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
 from typing import Any
-from unittest.mock import AsyncMock, Mock
+from unittest.mock import AsyncMock, Mock, create_autospec
 
 import pytest
 import redis.asyncio
@@ -93,6 +94,12 @@ class Plain:
         raise RuntimeError("mine")
 
 
+@types.coroutine
+def turn() -> Iterator[None]:
+    """As asyncio's own code has it where it suspends."""
+    yield
+
+
 class Awaited:
     """What an instance of this is."""
 
@@ -110,6 +117,10 @@ KINDS: dict[str, tuple[Any, str]] = {
     "callable object": (Worker(), "awaitable"),
     "class of awaitables": (Awaited, "awaitable"),
     "AsyncMock": (AsyncMock(), "awaitable"),
+    "autospec": (create_autospec(work), "awaitable"),
+    "autospec of plain": (create_autospec(plain), "plain"),
+    "made a coroutine function": (turn, "awaitable"),
+    "partial of such": (functools.partial(turn), "awaitable"),
     "plain": (plain, "plain"),
     "bare": (bare, "plain"),
     "partial of plain": (functools.partial(plain), "plain"),

@@ -9,7 +9,7 @@ import re
 import typing
 from collections.abc import Awaitable
 from functools import partial
-from types import FunctionType, MethodType
+from types import CoroutineType, FunctionType, MethodType
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from incumbent.kinds import made
@@ -71,8 +71,8 @@ def check(action: Any, what: str = "action") -> None:
     Raises:
         TypeError: `action` is such a thing.
     """
-    if inspect.iscoroutinefunction(action):  # as nearly always
-        return
+    if isinstance(action, FunctionType) and action.__code__.co_flags & inspect.CO_COROUTINE:
+        return  # as nearly always
     if not callable(action):
         raise TypeError(f"{what} must be a coroutine function, not {type(action).__name__}")
     kind = kind_of(action)
@@ -117,7 +117,7 @@ def awaitable(result: Awaitable[T]) -> Awaitable[T]:
     Raises:
         NoActionError: it is no awaitable.
     """
-    if not inspect.isawaitable(result):
+    if not isinstance(result, CoroutineType) and not inspect.isawaitable(result):
         raise NoActionError(f"action must return an awaitable, not {type(result).__name__}")
     return result
 

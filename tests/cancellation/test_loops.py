@@ -210,6 +210,9 @@ def test_leases_may_be_asked_in_any_thread(valkey: Server) -> None:
     over = threading.Event()
     seen = 0
 
+    async def work() -> None:
+        await asyncio.sleep(0.01)  # in which the other threads run
+
     async def elect() -> None:
         client = redis.asyncio.Redis.from_url(valkey.url)
         async with LeaderElector(client, hooks=()) as elector:
@@ -228,7 +231,7 @@ def test_leases_may_be_asked_in_any_thread(valkey: Server) -> None:
                 each.start()
             for _ in range(10):
                 await asyncio.gather(
-                    *(elector.run_if_leader(f"n{number}", nothing) for number in range(200))
+                    *(elector.run_if_leader(f"n{number}", work) for number in range(200))
                 )
             over.set()
             for each in asking:

@@ -152,39 +152,40 @@ class Candidacy:
         self._task = task
         wait = self.options.wait_time
         give_up_at = math.inf if wait is None else clock.now() + wait
-        return self._waits.run(partial(self._stand, give_up_at))
+        return self._stand(give_up_at)
 
     async def _stand(self, give_up_at: float) -> Term | Skipped:
         """Try once, then stand in line: ask when called, and once more when the time is up."""
         store, budget = self._office.store, Budget.of_two(self.options.request_timeout)
         claim, failures = self._claim(), 0
-        try:
-            while True:
-                last = clock.now() >= give_up_at
-                try:
-                    answer = await self._ask(claim, budget, give_up_at, last=last)
-                except Exception as error:
-                    claim, failures = self._claim(), failures + 1
-                    pause = _pause_after(failures)
-                    if not store.passing(error) or clock.now() + pause >= give_up_at:
-                        raise
-                    self._tell_delay(error, pause)
-                    await self._pause(clock.now() + pause)
-                else:
-                    if isinstance(answer, Grant):
-                        return self._take(claim, answer)
-                    # In line, the answer to the last request is the end, and nothing before it.
-                    over = last or (self._place is None and clock.now() >= give_up_at)
-                    if over or not isinstance(answer, Busy):
-                        return self._skip(answer)
-                    if answer.spent:
-                        claim = self._claim()
-                    failures = 0
-                    await self._wait(claim, give_up_at)
-                budget = self._budget(give_up_at)
-        finally:
-            if self._place is not None:
-                await self._leave_line(self._place, give_up_at)
+        with self._waits.wait():
+            try:
+                while True:
+                    last = clock.now() >= give_up_at
+                    try:
+                        answer = await self._ask(claim, budget, give_up_at, last=last)
+                    except Exception as error:
+                        claim, failures = self._claim(), failures + 1
+                        pause = _pause_after(failures)
+                        if not store.passing(error) or clock.now() + pause >= give_up_at:
+                            raise
+                        self._tell_delay(error, pause)
+                        await self._pause(clock.now() + pause)
+                    else:
+                        if isinstance(answer, Grant):
+                            return self._take(claim, answer)
+                        # In line, the answer to the last request is the end, and nothing before it.
+                        over = last or (self._place is None and clock.now() >= give_up_at)
+                        if over or not isinstance(answer, Busy):
+                            return self._skip(answer)
+                        if answer.spent:
+                            claim = self._claim()
+                        failures = 0
+                        await self._wait(claim, give_up_at)
+                    budget = self._budget(give_up_at)
+            finally:
+                if self._place is not None:
+                    await self._leave_line(self._place, give_up_at)
 
     async def _wait(self, claim: Claim, give_up_at: float) -> None:
         """Take a place in line; who has one waits there to be called, who has a gate at that."""
@@ -257,19 +258,19 @@ class Candidacy:
             handle.drop(lease, mark)
         finally:
             cancelled = error is not None and not (stopped or isinstance(error, Exception))
-            loss = await self._close(term, error, counts=counts, cancelled=cancelled)
+            restore = not counts or self._may_be_tried_again(term, error)
+            if self._gate is None:
+                loss = await term.close(restore=restore, cancelled=cancelled)
+            else:
+                closing = partial(term.close, restore=restore, cancelled=cancelled)
+                loss = await self._gate.close(_deed(term, error) if counts else None, closing)
         return Left(stopped, loss)
 
-    def _close(
-        self, term: Term, error: BaseException | None, *, counts: bool, cancelled: bool
-    ) -> Awaitable[LossReason | None]:
+    def _may_be_tried_again(self, term: Term, error: BaseException | None) -> bool:
         once_per = self.options.once_per
-        failed = error is not None or term.loss_reason is not None
-        restore = not counts or (failed and once_per is not None and once_per.retry_failed)
-        closing = partial(term.close, restore=restore, cancelled=cancelled)
-        if self._gate is None:
-            return closing()
-        return self._gate.close(_deed(term, error) if counts else None, closing)
+        if once_per is None or not once_per.retry_failed:
+            return False
+        return error is not None or term.loss_reason is not None
 
     def _claim(self) -> Claim:
         options = self.options

@@ -195,7 +195,10 @@ def current_lease(name: str | None = None) -> Lease | None:
 
 def push(lease: Lease) -> Mark:
     """Make `lease` the innermost of the current context; what is returned helps to `drop` it."""
-    return _leases.set((*(each for each in _leases.get() if not each._left), lease))  # noqa: SLF001
+    leases = _leases.get()
+    if leases:
+        leases = tuple(each for each in leases if not each._left)  # noqa: SLF001 - our own
+    return _leases.set((*leases, lease))
 
 
 def drop(lease: Lease, mark: Mark) -> None:

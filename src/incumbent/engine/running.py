@@ -138,7 +138,7 @@ class Leading(_Block):
         return self._enter(_caller())
 
     async def _enter(self, caller: "asyncio.Task[Any] | None") -> Lease:
-        entry = await self._candidacy.enter(caller)
+        entry = await self._candidacy.enter(caller or asyncio.current_task())
         if isinstance(entry, Skipped):
             raise NotElectedError(self._candidacy.name, entry.holder, entry.reason)
         return self._candidacy.lease
@@ -153,7 +153,7 @@ class TryLeading(_Block):
         return self._enter(_caller())
 
     async def _enter(self, caller: "asyncio.Task[Any] | None") -> Lease | None:
-        entry = await self._candidacy.enter(caller)
+        entry = await self._candidacy.enter(caller or asyncio.current_task())
         return None if isinstance(entry, Skipped) else self._candidacy.lease
 
 

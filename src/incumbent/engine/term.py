@@ -67,7 +67,11 @@ class Term:
         *,
         task: "asyncio.Task[Any] | None" = None,
     ) -> None:
-        """The term of `grant`. `task` works under it; without one, the current task does."""
+        """The term of `grant`. `task` works under it; without one, the current task does.
+
+        A `task` may end before the term does, which is told. The current one cannot: it runs the
+        action, and then closes the term.
+        """
         self.name: str = name
         self.claim: Claim = claim
         self.grant: Grant = grant
@@ -92,7 +96,7 @@ class Term:
         self._ending: events.Ending = "lost"
         office.open(self)
         alarms.set(self, self._machine.expected)  # nothing can be due yet
-        if options.on_loss == "cancel":
+        if task is not None and options.on_loss == "cancel":
             self._guard.tell_when_alone(self._tell_of_nobody, self.context)
         office.tell(events.TermStarted, self)
 
@@ -251,9 +255,12 @@ class Term:
 
     def _release_budget(self, now: float, *, cancelled: bool) -> Budget:
         """Two requests' time, but no longer than the lease can still live."""
-        total, each = Budget.of_two(self._options.request_timeout)
-        left = max(self._options.renewal_budget, self._machine.deadline - now)
-        return Budget(min(each / 2 if cancelled else total, left), each)
+        two = Budget.of_two(self._options.request_timeout)
+        left = self._machine.deadline - now
+        if not cancelled and left >= two.total:
+            return two
+        most = two.each / 2 if cancelled else two.total
+        return Budget(min(most, max(self._options.renewal_budget, left)), two.each)
 
     def _release(self, budget: Budget, *, restore: bool) -> Awaitable[Released]:
         keep = max(0.0, self._options.min_hold_time - (clock.now() - self.grant.sent_at))

@@ -9,6 +9,7 @@ Source: https://docs.python.org/3/library/asyncio-task.html#asyncio.Task.uncance
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from types import TracebackType
 from typing import Any, TypeVar
 
 from incumbent.errors import ElectorClosedError
@@ -21,31 +22,25 @@ class Waits:
 
     def __init__(self) -> None:
         self.closed: bool = False
-        self._waits: set[_Wait] = set()
+        self.present: set[_Wait] = set()
 
     def check(self) -> None:
         """Raise `ElectorClosedError` if the elector is closed."""
         if self.closed:
             raise ElectorClosedError
 
-    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Return what ``work()`` gives.
+    def wait(self) -> "_Wait":
+        """``with`` what this returns, the current task waits.
 
         Raises:
-            ElectorClosedError: the elector is closed before.
+            ElectorClosedError: from the block, when the elector is closed before or during it.
         """
-        self.check()
-        wait = _Wait()
-        self._waits.add(wait)
-        try:
+        return _Wait(self)
+
+    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Return what ``work()`` gives; raises like `wait`."""
+        with _Wait(self):
             return await work()
-        except asyncio.CancelledError:
-            if wait.ended_by_us_alone:
-                raise ElectorClosedError from None
-            raise
-        finally:
-            self._waits.discard(wait)
-            wait.is_over()
 
     async def sleep(self, seconds: float) -> None:
         """Sleep, unless the elector is closed."""
@@ -55,18 +50,22 @@ class Waits:
         """End all waits, and wait until they have cleaned up, for `within` seconds at most."""
         self.closed = True
         loop = asyncio.get_running_loop()
-        here = [wait for wait in self._waits if wait.task.get_loop() is loop]
+        here = [wait for wait in self.present if wait.task.get_loop() is loop]
         ends = [wait.end() for wait in here if wait.task is not asyncio.current_task()]
         if ends:
             await asyncio.wait(ends, timeout=within)
 
 
 class _Wait:
-    """One wait, in the task that made this."""
+    """One wait, in the task that enters this."""
 
-    __slots__ = ("_baseline", "_end", "_sent", "task")
+    __slots__ = ("_baseline", "_end", "_sent", "_waits", "task")
 
-    def __init__(self) -> None:
+    def __init__(self, waits: Waits) -> None:
+        self._waits = waits
+
+    def __enter__(self) -> None:
+        self._waits.check()
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("an election needs a running asyncio task")
@@ -74,11 +73,7 @@ class _Wait:
         self._baseline = task.cancelling()
         self._sent = False
         self._end: asyncio.Future[None] | None = None
-
-    @property
-    def ended_by_us_alone(self) -> bool:
-        """Whether a cancellation that leaves the wait is ours, and nobody else's."""
-        return self._sent and self.task.cancelling() <= self._baseline + 1
+        self._waits.present.add(self)
 
     def end(self) -> "asyncio.Future[None]":
         """Ask it to end; what is returned is done when it has."""
@@ -87,9 +82,18 @@ class _Wait:
             self._sent = self.task.cancel()
         return self._end
 
-    def is_over(self) -> None:
-        """It has ended."""
-        if self._sent:
-            self.task.uncancel()
-        if self._end is not None and not self._end.done():
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._waits.present.discard(self)
+        if self._end is None:  # as nearly always
+            return
+        if not self._end.done():
             self._end.set_result(None)
+        if self._sent:
+            ours_alone = self.task.uncancel() <= self._baseline
+            if ours_alone and isinstance(error, asyncio.CancelledError):
+                raise ElectorClosedError from None

@@ -17,10 +17,18 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from incumbent import Elected, LeaderElector, LeadershipLost, NotElectedError, blocking
+from incumbent import (
+    Elected,
+    LeaderElector,
+    LeadershipLost,
+    NotElectedError,
+    StrategicElector,
+    blocking,
+)
 from incumbent.events import ReleaseFailed, TermEnded, TermLost, TermStarted
 from incumbent.stores.redis import line
 from incumbent.stores.redis.wire import HASTY
+from incumbent.strategy import Fifo
 from kit.clients import borrow
 from kit.fixtures import MakeClient, MakeProxy
 from kit.proxy import Proxy
@@ -428,6 +436,29 @@ async def test_p9_a_cancelled_holder_is_free_in_half_a_request(
         with at_most(LONG / 2):
             await cancel(task)
         assert [each.ending for each in journal.of(TermEnded)] == ["unknown"]
+        own_server.resume()
+
+
+async def test_p9_a_cancelled_holder_that_notes_its_start_is_free_in_half_a_request(
+    own_server: Server, make_client: MakeClient
+) -> None:
+    """A strategic elector notes that its work starts; the frozen server never answers that."""
+    began = asyncio.Event()
+
+    async def work() -> None:
+        own_server.pause()  # in the step in which it is elected: nothing is noted yet
+        began.set()
+        await forever()
+
+    options = quick(request_timeout=LONG, lease_time=60, wait_time=LONG)
+    async with (
+        StrategicElector(make_client(own_server), options, strategy=Fifo()) as elector,
+        elector.candidate("one"),
+    ):
+        task = asyncio.create_task(elector.attempt("one", work))
+        await began.wait()
+        with at_most(LONG / 2):
+            await cancel(task)
         own_server.resume()
 
 

@@ -232,7 +232,8 @@ class BestFirst:
             )
 
     async def _record(self, deed: Deed) -> None:
-        each = self._options.renewal_budget
+        # The end of the term waits for this, and a cancelled caller must soon be free.
+        each = min(self._options.renewal_budget, self._options.request_timeout / 2)
         election, node_id = self._voter
         try:
             await self._polls.registry.record(election, node_id, deed, Budget(each, each))

@@ -79,7 +79,7 @@ def check(action: Any, what: str = "action") -> None:
     if kind in {"generator", "plain"}:
         raise TypeError(
             f"{what} must be a coroutine function, not {_named(action)}; if that returns an"
-            " awaitable, say so by its annotation, or by a lambda around it"
+            " awaitable, annotate it so, or wrap it in a lambda"
         )
 
 

@@ -172,7 +172,7 @@ def _sizes(facts: Facts) -> Iterator[Finding]:
         "names",
         facts.names > MANY_NAMES,
         f"{facts.names:,}, each led within a day",
-        f"a name keeps some 105 bytes for a day: {facts.names * 105e-6:,.0f} MB by now",
+        f"each name takes some 105 bytes for a day: {facts.names * 105e-6:,.0f} MB now",
         "name an election after the job, not after its run",
     )
     yield _size(

@@ -22,6 +22,7 @@ from incumbent import (
     Skipped,
     blocking,
 )
+from incumbent.engine import recess
 from incumbent.events import AttemptSkipped, PeriodAhead, TermRenewed
 from incumbent.stores.base import Grant
 from incumbent.stores.redis import RedisStore
@@ -330,6 +331,37 @@ async def test_in_whichever_turn_the_clock_of_this_machine_is_set_back_it_goes_o
             await asyncio.sleep(0)
     before = len(runs)
     await wait_until(lambda: len(runs) >= before + 3, within=SOON)
+    await cancel(task)
+
+
+async def test_a_schedule_does_not_run_what_was_somebody_else_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Set back within the period in which it began, or to the one before: neither is its own."""
+    monkeypatch.setattr(recess, "LONGEST_SLEEP", 0.02)
+    journal, runs = Journal(), list[int]()
+
+    class Clock(MemoryStore):
+        now = 1_000_060_000 + 50_000  # 50 s after a period of a minute has begun
+
+        def wall_clock(self) -> int:
+            return self.now
+
+    async def note() -> None:
+        runs.append(store.now)
+
+    store = Clock()
+    assert store.now % 60_000 != 0
+    elector = LeaderElector(store, quick(), hooks=[journal])
+    task = asyncio.create_task(elector.schedule("job", every=60, action=note))
+    await asyncio.sleep(0.1)
+    first = OncePer(60).period(store.now)
+    for back in (first.begins + 1_000, first.begins - 30_000):
+        store.now = back
+        await asyncio.sleep(0.2)
+    assert journal.story() == []
+    store.now = first.begins + 5_000  # the period that it now knows to be the next one
+    await wait_until(lambda: runs, within=SOON)
     await cancel(task)
 
 

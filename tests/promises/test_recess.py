@@ -136,6 +136,21 @@ async def test_each_period_is_run_by_one_of_the_fleet(make: Make) -> None:
     assert len(journal.of(AttemptSkipped)) <= 2 * len(fleet) * (runs[-1] - runs[0] + 2)
 
 
+async def test_a_recess_ends_the_back_off() -> None:
+    """An action that ends at once in each period is not run too soon: no pause grows by it."""
+    runs, every = list[int](), 0.3
+    elector = LeaderElector(MemoryStore(), quick(once_per=every, restart=True), hooks=[])
+
+    async def act() -> None:
+        runs.append(int(here().acquired_at.timestamp() // every))
+
+    task = asyncio.create_task(elector.campaign("tick", act))
+    await wait_until(lambda: len(runs) >= 10, within=60)
+    await cancel(task)
+    # Nine pauses that double would leave out at least eighty.
+    assert runs[-1] - runs[0] < 3 * len(runs)
+
+
 @pytest.mark.parametrize("ahead", [-0.7, 0.7])
 async def test_the_next_period_is_that_of_the_server(
     valkey: Server, make_client: MakeClient, ahead: float

@@ -6,8 +6,10 @@ and servers repeat the arguments of a command that they do not know, AUTH among 
 
 import asyncio
 import logging
+import signal
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from redis.asyncio.cluster import ClusterNode
 from redis.credentials import CredentialProvider
 
 from cli.inside import Inside
+from cli.stage import Run
 from incumbent import LeaderElector, LeaderOptions, blocking, fencing
 from incumbent.fencing import blocking as blocking_fencing
 from incumbent.stores.redis.discretion import HIDDEN, discreet
@@ -25,6 +28,7 @@ from kit.fixtures import MakeClient
 from kit.parrot import Parrot
 from kit.ports import free_port
 from kit.servers import Server
+from kit.waiting import wait_until_blocking
 from promises.scene import nothing
 
 SECRET = "S3CR3T"
@@ -167,6 +171,8 @@ def test_nor_for_threads(kind: str, place: str, caplog: pytest.LogCaptureFixture
         ("run", "job", "--", "true"),
         ("status",),
         ("candidates", "job"),
+        ("watch", "job"),
+        ("watch",),
         ("step-down", "job"),
         ("release", "job", "--yes"),
         ("doctor",),
@@ -184,6 +190,22 @@ def test_nor_does_a_command(
     said = Inside(monkeypatch, capfd, url_of(kind, place))(*arguments)
     assert said.code not in {0, 2}, said
     assert SECRET not in said.out + said.err
+
+
+def test_nor_does_a_command_that_goes_on(place: str) -> None:
+    """`campaign` waits for better times, and tells what is wrong meanwhile."""
+    with ExitStack() as stack:
+        runs = [Run(url_of(kind, place), "campaign", "job", "--", "true") for kind in URLS]
+        for run in runs:
+            stack.callback(run.close)
+        for run in runs:
+            # It has told of the first failure, or has ended by it.
+            wait_until_blocking(lambda run=run: run.errors, within=60, what="a word")  # type: ignore[misc]
+            run.signal(signal.SIGTERM)
+        for run in runs:
+            run.ends()
+            assert run.errors.startswith("incumbent: ")
+            assert SECRET not in run.errors
 
 
 async def test_nor_does_a_transaction_or_a_guarded_script(

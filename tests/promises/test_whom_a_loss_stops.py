@@ -6,13 +6,13 @@ campaign.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Literal
 
 import pytest
 
 from incumbent import LeaderElector, LeadershipLost, LeadershipLostError, Lease
-from incumbent.events import CancellationIgnored, NobodyToStop, TermLost
+from incumbent.events import CancellationIgnored, NobodyToStop, TermLost, TermRenewed
 from kit.servers import Server
 from promises.scene import Journal, cancel, here, is_held, nothing, steal
 
@@ -64,7 +64,8 @@ async def test_p3_a_block_that_a_finished_task_has_entered_stops_nobody_and_says
         told = await journal.has(NobodyToStop)
         assert (told.election, told.fence) == ("one", lease.fence)
         assert is_held(lease)
-        await asyncio.wait_for(lease.step_down(), 30)  # waits for nobody
+        await asyncio.wait_for(lease.step_down(), 30)
+        assert is_held(lease), "it waits for nobody, and so not until the lease has run out"
         assert lease.loss_reason == "stepped_down"
         with pytest.raises(LeadershipLostError, match="stepped_down"):
             await stack.aclose()
@@ -246,6 +247,26 @@ async def test_p10_a_term_goes_on_as_long_as_nothing_else_happens(
     async def act() -> str:
         await swallow()
         return await nothing()
+
+    assert await elector.run_if_leader("one", act) == "done"
+    assert journal.story() == ["TermStarted", "TermEnded"]
+
+
+async def test_p10_a_timeout_that_the_action_handles_costs_no_lease(
+    elector: LeaderElector, journal: Journal
+) -> None:
+    """Renewals come by while it cleans up: to them it looks as if somebody had cancelled it."""
+
+    async def act() -> str:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.01):
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    await journal.has_another(TermRenewed)
+        for _ in range(9):  # of which there are three in a lease time
+            await journal.has_another(TermRenewed)
+        return "done"
 
     assert await elector.run_if_leader("one", act) == "done"
     assert journal.story() == ["TermStarted", "TermEnded"]

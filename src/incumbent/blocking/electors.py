@@ -9,7 +9,6 @@ from incumbent.blocking.elector import Elector
 from incumbent.blocking.root import Root
 from incumbent.engine.office import hooks_of
 from incumbent.events import Hook
-from incumbent.kinds import made
 from incumbent.stores.base import Store
 from incumbent.stores.redis import Client
 from incumbent.stores.redis.twin import SyncClient, twin_of
@@ -111,6 +110,5 @@ class GroupElector(Elector):
 def source_of(redis: SyncClient | str | Store) -> Client | Store:
     """What the asyncio elector is made from."""
     if isinstance(redis, Store):
-        made("redis", redis)
         return redis
     return twin_of(redis)

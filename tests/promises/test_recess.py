@@ -228,7 +228,7 @@ async def test_p8_a_period_that_was_run_well_is_asked_about_once_more(make: Make
     assert 1 <= len(journal.of(AttemptSkipped)) <= 3
 
 
-async def test_p4_a_recess_ends_with_its_campaign(make: Make) -> None:
+async def test_p4_a_recess_ends_with_its_campaign(make: Make, valkey: Server) -> None:
     """Cancelled while it sleeps: at once, and what it watched by is given back."""
     for once in (OncePer(YEAR), OncePer(YEAR, retry_failed=True)):
         journal = Journal()
@@ -236,7 +236,9 @@ async def test_p4_a_recess_ends_with_its_campaign(make: Make) -> None:
         await elector.attempt("report", nothing)
         task = asyncio.create_task(elector.campaign("report", nothing))
         await journal.has(AttemptSkipped)
+        await asyncio.sleep(0.05)  # it watches, if it does
         await cancel(task)
+        await wait_until(lambda: not valkey.cli("PUBSUB", "CHANNELS", "*{report}*"))
         assert await elector.attempt("report", nothing) == Skipped("already_ran")
 
 

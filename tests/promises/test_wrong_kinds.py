@@ -20,6 +20,7 @@ import redis
 import redis.asyncio
 
 import incumbent.blocking as blocking_face
+from cli.inside import Inside
 from incumbent import (
     Durability,
     Elected,
@@ -37,6 +38,7 @@ from incumbent.fencing import blocking as blocking_fencing
 from incumbent.observability.logging import LoggingHook
 from incumbent.strategy import Fifo
 from kit.fixtures import MakeClient, MakeProxy
+from kit.ports import free_port
 from kit.servers import Server
 from promises.scene import nothing, quick
 
@@ -561,3 +563,58 @@ async def test_siblings_are_made_all_the_same(make_client: MakeClient, valkey: S
         assert type(sibling) is LeaderElector
         assert sibling.options.wait_time == 3
         assert SimpleNamespace(**vars(sibling))._office is elector._office
+
+
+NO_NAMES = ("x{", "@x", " ", "", "\x01", "n" * 300)
+ASKING = ("status", "watch", "candidates", "step-down", "release")
+RUNNING = ("run", "campaign")
+
+
+def commands() -> list[tuple[str, ...]]:
+    """Each command with something that an argument of it is not."""
+    made: list[tuple[str, ...]] = []
+    work = ("--", "true")
+    for name in NO_NAMES:
+        made += [(each, name) for each in ASKING]
+        made += [(each, name, *work) for each in RUNNING]
+    for prefix in ("a{", " "):
+        made += [(each, "x", "--prefix", prefix) for each in ASKING]
+        made += [(each, "x", "--prefix", prefix, *work) for each in RUNNING]
+    for time in ("x", "0", "-1", "nan", ""):
+        made += [(each, "x", "--timeout", time) for each in ASKING]
+    for seat in ("x", "-1", "1024", "1.5"):
+        made += [(each, "x", "--seat", seat) for each in ("step-down", "release")]
+    for strategy in ("x", "x:", "os:path", "no.such.module:x", "incumbent.strategy:Nobody"):
+        made.append(("candidates", "x", "--strategy", strategy))
+    for option, wrong in (
+        *(("--lease", each) for each in ("x", "0", "1ms", "99d")),
+        *(("--min-hold", each) for each in ("x", "2h")),
+        *(("--max-hold", each) for each in ("x", "0")),
+        *(("--grace", each) for each in ("x", "1h")),
+        *(("--seats", each) for each in ("x", "0", "1025", "1.5")),
+        *(("--leader-id", each) for each in (" ", "a{", "\x01")),
+    ):
+        made += [(each, "x", option, wrong, *work) for each in RUNNING]
+    for options in (
+        *(("--wait", each) for each in ("x", "-1", "never")),
+        *(("--once-per", each) for each in ("x", "0", "99w", "1 2 3", "61 * * * *")),
+        ("--once-per", "0 3 * * *", "--tz", "Nowhere"),
+        *(("--skip-exit-code", each) for each in ("x", "256", "-1")),
+    ):
+        made.append(("run", "x", *options, *work))
+    made += [("doctor", "--timeout", "x"), ("doctor", "--prefix", "{"), ("doctor", "more")]
+    made += [("bench", "--timeout", "x"), ("bench", "more"), ("demo", "more")]
+    return made
+
+
+@pytest.mark.parametrize("arguments", commands(), ids=repr)
+def test_what_an_argument_of_a_command_is_not_is_refused_before_anything_is_sent(
+    arguments: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """With a code for mistakes: that nobody listens there would be another one."""
+    nobody = f"redis://127.0.0.1:{free_port('127.0.0.1')}"
+    said = Inside(monkeypatch, capfd, nobody)(*arguments)
+    assert said.code in {2, 64}, said
+    assert said.err

@@ -1,7 +1,10 @@
 """kit.crew, kit.contender, kit.faults: real processes contend, and suffer as they are meant to."""
 
 import asyncio
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -266,3 +269,13 @@ async def test_more_than_one_server(
     print(outcome)
     outcome.assert_sound()
     assert outcome.faults["kill_primary"]
+
+
+def test_chaos_needs_nothing_that_only_tests_need() -> None:
+    """`scripts/chaos` runs in the environment of the demo, which has no test tools."""
+    tools = ["httpx", "hypothesis", "psutil", "psycopg", "pytest", "trustme", "uvloop"]
+    code = f"import sys; sys.modules.update(dict.fromkeys({tools})); import kit.chaos"
+    kit = str(Path(chaos.__file__).parents[1])
+    env = os.environ | {"PYTHONPATH": kit}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert (run.returncode, run.stderr) == (0, "")

@@ -3,10 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from kit.proxy import Proxy, Target
-from kit.tls import Authority
+
+if TYPE_CHECKING:
+    from kit.tls import Authority
 
 T = TypeVar("T")
 ANSWER_WITHIN = 10.0
@@ -20,7 +22,7 @@ class ProxyThread:
     ...     relay.do_async(lambda proxy: proxy.restore())
     """
 
-    def __init__(self, target: Target, *, tls: Authority | None = None) -> None:
+    def __init__(self, target: Target, *, tls: "Authority | None" = None) -> None:
         self.proxy = Proxy(target, tls=tls)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)

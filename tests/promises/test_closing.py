@@ -146,6 +146,7 @@ async def test_a_campaign_in_its_pause_ends(electors: Electors) -> None:
     await wait_until(lambda: failures == 4, what="four failures")
     await asyncio.sleep(0.05)
     await elector.aclose()
+    assert campaign.done(), "it does not sleep on"
     await ended(campaign)
 
 

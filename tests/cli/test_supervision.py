@@ -58,6 +58,12 @@ def test_a_killed_command_ends_the_group_at_once(runs: Runs, program: Program) -
     assert runs.server.cli("PTTL", seat("x")) > 1000, "dead long before the lease could end"
 
 
+def freeze(process: psutil.Process) -> None:
+    """Stop it, and wait until it has stopped: a signal may be on its way for a while."""
+    process.suspend()
+    wait_until_blocking(lambda: process.status() == psutil.STATUS_STOPPED, what="it has stopped")
+
+
 def test_a_killed_command_ends_who_is_stopped_or_deaf(runs: Runs, program: Program) -> None:
     """Neither SIGSTOP nor a handler for SIGTERM helps."""
     command = family(program, trap='trap "" TERM HUP INT;')
@@ -92,7 +98,7 @@ def test_the_program_dies_with_both(runs: Runs, program: Program) -> None:
 def test_a_frozen_supervisor(runs: Runs, program: Program) -> None:
     """It is given a second beyond the grace; then the command ends the group by itself."""
     run, pids = start(runs, program)
-    run.supervisor.suspend()
+    freeze(run.supervisor)
     runs.server.cli("DEL", seat("x"))
     assert run.ends() == 75
     assert gone(pids)
@@ -101,7 +107,7 @@ def test_a_frozen_supervisor(runs: Runs, program: Program) -> None:
 def test_a_killed_command_and_a_frozen_supervisor(runs: Runs, program: Program) -> None:
     """The kernel resumes it when the command is gone, and it does its work."""
     run, pids = start(runs, program)
-    run.supervisor.suspend()
+    freeze(run.supervisor)
     run.signal(signal.SIGKILL)
     wait_until_blocking(lambda: gone(pids), within=10)
 

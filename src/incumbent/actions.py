@@ -42,7 +42,8 @@ def kind_of(action: Any) -> Kind:
         return "awaitable" if issubclass(action, Awaitable) else "plain"
     if isinstance(action, FunctionType):
         return _kind_of_function(action)
-    call = getattr(type(action), "__call__", None)  # noqa: B004 - the method itself is needed
+    subject: object = action
+    call = getattr(type(subject), "__call__", None)  # noqa: B004 - the method itself is needed
     return kind_of(call) if isinstance(call, FunctionType) else "unknown"
 
 
@@ -117,7 +118,8 @@ def awaitable(result: Awaitable[T]) -> Awaitable[T]:
     Raises:
         NoActionError: it is no awaitable.
     """
-    if not isinstance(result, CoroutineType) and not inspect.isawaitable(result):
+    given: object = result
+    if not isinstance(given, CoroutineType) and not inspect.isawaitable(given):
         raise NoActionError(f"action must return an awaitable, not {type(result).__name__}")
     return result
 

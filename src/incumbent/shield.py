@@ -69,7 +69,7 @@ async def stop(*tasks: "asyncio.Task[Any]") -> None:
         for task in tasks:
             if not task.cancelling():  # or it is at its clean-up already
                 task.cancel()
-        deaf = [task for task in tasks if not task.done()]
+        deaf: list[asyncio.Task[Any]] = [task for task in tasks if not task.done()]
         while deaf and asyncio.get_running_loop().time() < give_up_at:
             await asyncio.wait(deaf, timeout=CLEAN_UP_WITHIN)
             deaf = [task for task in deaf if not task.done()]

@@ -186,7 +186,7 @@ def current_lease(name: str | None = None) -> Lease | None:
         text("name", name)
     for lease in reversed(_leases.get()):
         # A lease that was left in another thread is still in this thread's context.
-        if not lease._left and (name is None or lease.name == name):  # noqa: SLF001 - our own
+        if not _was_left(lease) and (name is None or lease.name == name):
             return lease
     return None
 
@@ -196,12 +196,16 @@ def known(leases: Iterable[AsyncLease]) -> tuple[Lease, ...]:
     return tuple(lease for each in leases if (lease := _known.get(each)) is not None)
 
 
+def _was_left(lease: Lease) -> bool:
+    return lease._left  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - our own
+
+
 def push(lease: Lease) -> None:
     """Make `lease` the innermost of this thread."""
-    _leases.set((*(each for each in _leases.get() if not each._left), lease))  # noqa: SLF001
+    _leases.set((*(each for each in _leases.get() if not _was_left(each)), lease))
 
 
 def drop(lease: Lease) -> None:
     """Take `lease` out of this thread's, wherever it stands."""
-    lease._left = True  # noqa: SLF001 - our own
+    lease._left = True  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - our own
     _leases.set(tuple(other for other in _leases.get() if other is not lease))

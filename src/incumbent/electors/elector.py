@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial, wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, Unpack, cast
 
 from incumbent import actions, names
 from incumbent.electors.identity import Identity
@@ -148,11 +148,13 @@ class Elector:
                 logged).
             Exception: what the block raised, as it is; a loss is then a note on it.
         """
-        return running.Leading(self._stand(name))
+        block = running.Leading(self._stand(name))
+        return cast("AbstractAsyncContextManager[Lease, None]", block)
 
     def try_lead(self, name: str) -> AbstractAsyncContextManager[Lease | None, None]:
         """As `lead`, but the block is always entered: with None when not elected in `wait_time`."""
-        return running.TryLeading(self._stand(name))
+        block = running.TryLeading(self._stand(name))
+        return cast("AbstractAsyncContextManager[Lease | None, None]", block)
 
     async def campaign(
         self, name: str, action: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs

@@ -188,22 +188,26 @@ def current_lease(name: str | None = None) -> Lease | None:
         text("name", name)
     for lease in reversed(_leases.get()):
         # A lease that was left in another context is still in this one.
-        if not lease._left and (name is None or lease.name == name):  # noqa: SLF001 - our own
+        if not _was_left(lease) and (name is None or lease.name == name):
             return lease
     return None
+
+
+def _was_left(lease: Lease) -> bool:
+    return lease._left  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - our own
 
 
 def push(lease: Lease) -> Mark:
     """Make `lease` the innermost of the current context; what is returned helps to `drop` it."""
     leases = _leases.get()
     if leases:
-        leases = tuple(each for each in leases if not each._left)  # noqa: SLF001 - our own
+        leases = tuple(each for each in leases if not _was_left(each))
     return _leases.set((*leases, lease))
 
 
 def drop(lease: Lease, mark: Mark) -> None:
     """Take `lease` out of the current context, wherever it stands."""
-    lease._left = True  # noqa: SLF001 - our own
+    lease._left = True  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - our own
     leases = _leases.get()
     if leases and leases[-1] is lease:  # as nearly always
         rest = leases[:-1]

@@ -32,9 +32,10 @@ def hooks_of(hooks: Any) -> tuple[Hook, ...]:
     Raises:
         TypeError: they are no hooks, or a single hook without a list.
     """
+    given: Any = hooks  # whose own type stays unchecked, as the elements' are checked below
     if not isinstance(hooks, Iterable) or isinstance(hooks, str | bytes | type):
         raise TypeError(f"hooks must be a list of callables, not {type(hooks).__name__}")
-    found: tuple[Any, ...] = tuple(hooks)
+    found: tuple[Any, ...] = tuple(given)
     for hook in found:
         if not callable(hook):
             raise TypeError(f"a hook must be callable with an event, not {type(hook).__name__}")

@@ -6,7 +6,7 @@ Pure. Checked when it is made, and when it is read from a server, where anybody 
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 MetaValue: TypeAlias = str | int | float
 """A short string or a finite number; a bool is the number that it is."""
@@ -33,7 +33,7 @@ class Metadata(Mapping[str, MetaValue]):
         given: Any = {} if values is None else values
         if not isinstance(given, Mapping):
             raise TypeError(f"metadata must be a mapping, not {type(given).__name__}")
-        self._values: dict[str, MetaValue] = dict(given)
+        self._values: dict[str, MetaValue] = dict(cast("Mapping[str, MetaValue]", given))
         check(self._values)
         size = len(self.encoded)
         if size > MAX_BYTES:

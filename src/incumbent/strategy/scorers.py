@@ -129,8 +129,9 @@ def points(scorer: Scorer, candidate: Candidate, snapshot: Snapshot) -> Points:
         given: Any = scorer(candidate, snapshot)
     except Exception as error:  # noqa: BLE001 - a user's function may fail in any way
         return _nothing(scorer, f"raised {_shown(error)}")
-    if inspect.iscoroutine(given):
-        given.close()  # otherwise Python warns that it was never awaited
+    answer: object = given
+    if inspect.iscoroutine(answer):
+        answer.close()  # otherwise Python warns that it was never awaited
     try:
         value = float(given)
     except Exception:  # noqa: BLE001 - a user's object

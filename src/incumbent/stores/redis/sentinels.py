@@ -55,8 +55,9 @@ class Known:
     def client(self, place: Address) -> Redis:
         """A client of the Sentinel at `place`, which tries once. Its pool is to be disconnected."""
         kind, options = self.models.get(place) or next(iter(self.models.values()))
-        options = options | {"host": place[0], "port": place[1], "retry": Retry(NoBackoff(), 0)}
-        return Redis(connection_pool=ConnectionPool(connection_class=kind, **options))
+        its: dict[str, Any] = {**options, "host": place[0], "port": place[1]}
+        its["retry"] = Retry(NoBackoff(), 0)
+        return Redis(connection_pool=ConnectionPool(connection_class=kind, **its))
 
     def due(self, now: float) -> bool:
         """Whether it is time to ask which others there are."""

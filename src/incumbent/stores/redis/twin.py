@@ -12,6 +12,8 @@ from redis import connection as blocking
 from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio import connection as asyncio_connection
 from redis.asyncio.cluster import ClusterNode
+from redis.client import Pipeline
+from redis.cluster import ClusterPipeline
 from redis.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 
 from incumbent.stores.redis.store import Client
@@ -75,7 +77,7 @@ def twin_of(client: SyncClient | str) -> Client:
 
 
 def _check(client: Any) -> None:
-    pipelines = redis.client.Pipeline, redis.cluster.ClusterPipeline
+    pipelines = Pipeline, ClusterPipeline
     if not isinstance(client, redis.Redis | redis.RedisCluster) or isinstance(client, pipelines):
         kind = client if isinstance(client, type) else type(client)
         raise TypeError(

@@ -14,7 +14,7 @@ from pathlib import Path
 import nox
 
 ROOT = Path(__file__).resolve().parent
-PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+PYTHONS = ["3.11", "3.12", "3.13"]
 LUA = ROOT / "src/incumbent/stores/redis/lua"
 CHOSEN = {"INCUMBENT_TEST_SERVER", "INCUMBENT_TEST_URL"}  # the user knows better
 FOUND = [version for version in PYTHONS if shutil.which(f"python{version}")]

@@ -7,6 +7,7 @@ source tree has.
 
 import importlib.metadata
 import importlib.resources
+import re
 import sys
 from pathlib import Path
 
@@ -27,6 +28,9 @@ def main() -> int:
         problems.append("py.typed is missing")
     for name in incumbent.__all__:
         getattr(incumbent, name)  # raises if the export is a dream
+    page = importlib.metadata.metadata("incumbent").get_payload()
+    relative = re.findall(r"\[[^\]]*\]\((?!#|https:)[^)]*\)", str(page))
+    problems += [f"a link that leads nowhere on a package index: {link}" for link in relative]
     version = importlib.metadata.version("incumbent")
     print("\n".join(problems) or f"incumbent {version}: {len(sys.argv) - 1} Lua files, typed")
     return 1 if problems else 0

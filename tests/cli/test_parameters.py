@@ -126,6 +126,20 @@ def test_what_is_no_url(url: str) -> None:
     assert raised.value.__cause__ is None
 
 
+@pytest.mark.parametrize("path", ["prod", "-1", "+1", "1/2", "1x", "\u0663"])
+@pytest.mark.parametrize("place", ["redis://h", "rediss://h", "redis+sentinel://h1,h2/service"])
+def test_a_path_that_is_no_database(place: str, path: str) -> None:
+    """It is said what must be there; it is not taken for database 0."""
+    with pytest.raises(MistakeError, match="the path must be the number of a database, such as /0"):
+        connect(f"{place}/{path}")
+
+
+def test_a_database_of_a_cluster() -> None:
+    """It is said that there is only one."""
+    with pytest.raises(MistakeError, match="a cluster has one database"):
+        connect("redis+cluster://h1,h2/prod")
+
+
 def test_the_code_of_a_program() -> None:
     """Its own, or the shell's for a signal."""
     assert [exit_code(code) for code in (0, 3, -9, -15)] == [0, 3, 137, 143]

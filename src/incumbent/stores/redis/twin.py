@@ -16,6 +16,7 @@ from redis.client import Pipeline
 from redis.cluster import ClusterPipeline
 from redis.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 
+from incumbent.kinds import real
 from incumbent.stores.redis.store import Client
 from incumbent.stores.redis.urls import client_of
 
@@ -66,6 +67,7 @@ def twin_of(client: SyncClient | str) -> Client:
         raise TypeError("a client with a redis_connect_func has no asyncio twin: give a URL")
     if isinstance(pool, SentinelConnectionPool):
         return _sentinel_twin(pool, options)
+    real("redis", pool.connection_class)
     kind = _KINDS.get(pool.connection_class)
     if kind is None:
         raise TypeError(

@@ -117,7 +117,7 @@ def _by_sentinels(parts: SplitResult) -> Client:
 def _cluster(parts: SplitResult) -> Client:
     user, password, hosts = _netloc(parts)
     if parts.path.strip("/") not in {"", "0"}:
-        raise ValueError("a cluster has one database")
+        raise url_options.OptionError("a cluster has one database, so no path may follow the hosts")
     tls = parts.scheme == CLUSTER[1]
     known = url_options.of_cluster(RedisCluster.__init__)
     options: dict[str, Any] = {"username": user, "password": password}
@@ -129,10 +129,13 @@ def _cluster(parts: SplitResult) -> Client:
 
 def _database(path: str, options: dict[str, Any]) -> dict[str, int]:
     """The database that the path of a URL names, or its options."""
-    database = int(path or options.get("db", 0))
-    if options.get("db", database) != database:
+    if not path:
+        return {"db": options.get("db", 0)}
+    if not (path.isascii() and path.isdigit()):
+        raise url_options.OptionError("the path must be the number of a database, such as /0")
+    if options.get("db", int(path)) != int(path):
         raise url_options.OptionError("db is not the database in the path")
-    return {"db": database}
+    return {"db": int(path)}
 
 
 def _netloc(parts: SplitResult) -> tuple[str | None, str | None, list[str]]:

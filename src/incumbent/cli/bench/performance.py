@@ -10,7 +10,7 @@ from incumbent import LeaderElector
 from incumbent.cli.asking import Where, ask, reaching
 from incumbent.cli.bench import figures, measuring
 from incumbent.cli.bench.figures import Measurement
-from incumbent.cli.elections.words import as_json as in_json
+from incumbent.cli.output import tell, tell_json
 from incumbent.cli.terminating import until_terminated
 from incumbent.stores.redis import traces
 
@@ -24,10 +24,10 @@ def bench(where: Where, seconds: float, at_once: int, *, as_json: bool) -> None:
     """Measure for about `seconds`, and show it."""
     measured = ask(where, lambda where: until_terminated(_measure(where, seconds, at_once)))
     if as_json:
-        print(in_json({"measurements": [figures.value(each) for each in measured]}))
+        tell_json({"measurements": [figures.value(each) for each in measured]})
         return
     for line in figures.lines(measured):
-        print(line)
+        tell(line)
 
 
 async def _measure(where: Where, seconds: float, at_once: int) -> list[Measurement]:

@@ -18,6 +18,8 @@ from rich.text import Text
 from incumbent import LeaderState, clock
 from incumbent.cli.demo import wording
 from incumbent.cli.demo.node import Node
+from incumbent.cli.output import tell
+from incumbent.printable import printable
 
 STYLES: Final = {"killed": "red", "stopped": "yellow"}
 COLUMNS: Final = (("process", 7), ("pid", 8), ("its own view", 37), ("its lease", 15))
@@ -48,7 +50,7 @@ class PlainScreen:
 
     def print(self, text: str, style: str = "") -> None:
         """Print it."""
-        print(text, flush=True)
+        tell(text)
 
     def say(self, at: float, text: str) -> None:
         """Print it with its time."""
@@ -71,7 +73,7 @@ class LiveScreen:
 
     def print(self, text: str, style: str = "") -> None:
         """Print it above the table."""
-        self._live.console.print(Text(text, style), soft_wrap=True)
+        self._live.console.print(Text(printable(text, longest=None), style), soft_wrap=True)
 
     def say(self, at: float, text: str) -> None:
         """Print it with its time above the table."""

@@ -6,6 +6,7 @@ Pure, and in ASCII, so that every terminal can show them.
 from incumbent import LeaderState
 from incumbent.cli.demo.node import Node
 from incumbent.cli.demo.reports import Report
+from incumbent.printable import printable
 
 
 def server(state: LeaderState) -> str:
@@ -13,7 +14,7 @@ def server(state: LeaderState) -> str:
     if not state.leaders:
         return "nobody leads"
     info = state.leaders[0]
-    return f"{info.leader_id} leads, fence {info.fence}"
+    return f"{printable(info.leader_id)} leads, fence {info.fence}"
 
 
 def view(node: Node) -> str:

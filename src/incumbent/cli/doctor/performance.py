@@ -2,8 +2,7 @@
 
 from incumbent.cli.asking import Where, ask, asking
 from incumbent.cli.doctor.judgement import judge
-from incumbent.cli.elections.words import as_json as in_json
-from incumbent.cli.elections.words import printable
+from incumbent.cli.output import tell, tell_json
 from incumbent.stores.redis.facts import Facts, facts_of
 from incumbent.stores.redis.fitness import Finding
 
@@ -19,7 +18,7 @@ def examine(where: Where, lease: float, *, as_json: bool) -> bool:
     well = all(finding.level != "wrong" for finding in findings)
     if as_json:
         values = [finding._asdict() for finding in findings]
-        print(in_json({"ok": well, "findings": values}))
+        tell_json({"ok": well, "findings": values})
     else:
         _tell(findings)
     return well
@@ -27,8 +26,8 @@ def examine(where: Where, lease: float, *, as_json: bool) -> bool:
 
 def _tell(findings: list[Finding]) -> None:
     for finding in findings:
-        print(f"{finding.level:5}  {finding.about}: {printable(finding.found)}")
+        tell(f"{finding.level:5}  {finding.about}: {finding.found}")
         if finding.means:
-            print(f"       {finding.means}")
+            tell(f"       {finding.means}")
         if finding.advice:
-            print(f"       -> {finding.advice}")
+            tell(f"       -> {finding.advice}")

@@ -10,7 +10,8 @@ from typing import Final
 from incumbent import LeaderState
 from incumbent.cli.asking import Asker, Where, ask, asking
 from incumbent.cli.elections.screens import Screen, open_screen
-from incumbent.cli.elections.words import as_json, change_lines, clock_time, state_value
+from incumbent.cli.elections.words import change_lines, clock_time, state_value
+from incumbent.cli.output import tell, tell_json
 from incumbent.cli.terminating import until_terminated
 
 NEW_ONES: Final = 10.0
@@ -22,7 +23,7 @@ class JsonScreen:
 
     def show(self, name: str, old: LeaderState | None, new: LeaderState) -> None:
         """Print it."""
-        print(as_json({"at": datetime.now(UTC), **state_value(name, new)}), flush=True)
+        tell_json({"at": datetime.now(UTC), **state_value(name, new)})
 
 
 class PlainScreen:
@@ -32,7 +33,7 @@ class PlainScreen:
         """Print it."""
         now = clock_time(datetime.now(UTC))
         for line in change_lines(name, old, new):
-            print(f"{now} {line}", flush=True)
+            tell(f"{now} {line}")
 
 
 def watch(where: Where, names: Sequence[str], *, as_json: bool) -> None:

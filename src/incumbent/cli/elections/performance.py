@@ -9,6 +9,8 @@ from incumbent import LeaderInfo, LeaderState
 from incumbent.cli.asking import Where, ask, asking
 from incumbent.cli.elections import words
 from incumbent.cli.endings import MistakeError
+from incumbent.cli.output import say, tell, tell_json
+from incumbent.printable import printable
 
 
 def status(where: Where, names: Sequence[str], *, as_json: bool) -> None:
@@ -22,12 +24,12 @@ def status(where: Where, names: Sequence[str], *, as_json: bool) -> None:
     states = ask(where, question)
     if as_json:
         values = [words.state_value(name, state) for name, state in states.items()]
-        print(words.as_json({"elections": values}))
+        tell_json({"elections": values})
         return
     for line in words.state_lines(states):
-        print(line)
+        tell(line)
     if not states:
-        print(f"no elections under the prefix {where.prefix!r}", file=sys.stderr)
+        say(f"no elections under the prefix {where.prefix!r}")
 
 
 def step_down(where: Where, name: str, seat: int | None, *, as_json: bool) -> int:
@@ -40,11 +42,11 @@ def step_down(where: Where, name: str, seat: int | None, *, as_json: bool) -> in
 
     asked = ask(where, question)
     if as_json:
-        print(words.as_json({"name": name, "asked": asked}))
+        tell_json({"name": name, "asked": asked})
     elif asked:
-        print(f"{asked} asked to step down, and will learn it with the next renewal")
+        tell(f"{asked} asked to step down, and will learn it with the next renewal")
     else:
-        print(f"nobody leads {_what(name, seat)}", file=sys.stderr)
+        say(f"nobody leads {_what(name, seat)}")
     return asked
 
 
@@ -53,16 +55,16 @@ def release(where: Where, name: str, seat: int | None, *, yes: bool, as_json: bo
     holder = ask(where, lambda where: _holder(where, name, seat))
     taken = None
     if holder is None:
-        print(f"nobody leads {_what(name, seat)}", file=sys.stderr)
+        say(f"nobody leads {_what(name, seat)}")
     elif yes or _wanted(name, holder):
         taken = ask(where, lambda where: _force(where, name, holder))
         if taken is None:
-            print(f"{holder.leader_id} has just left the seat: nothing done", file=sys.stderr)
+            say(f"{printable(holder.leader_id)} has just left the seat: nothing done")
     if as_json:
-        print(words.as_json({"name": name, "released": taken and words.leader_value(taken)}))
+        tell_json({"name": name, "released": taken and words.leader_value(taken)})
     elif taken is not None:
-        print(
-            f"taken from {words.printable(taken.leader_id)};"
+        tell(
+            f"taken from {printable(taken.leader_id)};"
             f" the seat is free in {taken.remaining:.1f} s at the latest"
         )
     return taken is not None
@@ -86,7 +88,7 @@ async def _force(where: Where, name: str, holder: LeaderInfo) -> LeaderInfo | No
 
 
 def _wanted(name: str, holder: LeaderInfo) -> bool:
-    print(f"{words.printable(name)}, {words.seat_line(holder)}", file=sys.stderr)
+    say(f"{printable(name)}, {words.seat_line(holder)}")
     if not sys.stdin.isatty():
         raise MistakeError("there is no terminal to ask on: say --yes if you mean it")
     return click.confirm("Take the seat from it?", err=True)

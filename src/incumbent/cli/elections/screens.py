@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from incumbent import LeaderInfo, LeaderState
-from incumbent.cli.elections.words import clock_time, printable
+from incumbent.cli.elections.words import clock_time
+from incumbent.printable import printable
 
 HEADINGS: Final = ("election", "seat", "leader", "since", "fence", "in line")
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from incumbent.cli.asking import Where, ask, asking_candidates
-from incumbent.cli.elections.words import as_json as in_json
-from incumbent.cli.elections.words import clock_time, printable
+from incumbent.cli.elections.words import clock_time
 from incumbent.cli.endings import MistakeError
+from incumbent.cli.output import say, tell, tell_json
 from incumbent.events import Event, RecordsUnreadable, StrategiesDiffer
+from incumbent.printable import printable
 from incumbent.strategy import Candidate, ElectionResult, Fifo, Strategy
 
 
@@ -20,9 +21,9 @@ def candidates(where: Where, name: str, spelled: str | None, *, as_json: bool) -
 
     def told(event: Event) -> None:
         if isinstance(event, RecordsUnreadable):
-            _note(f"records that cannot be read: {', '.join(map(repr, event.nodes))}")
+            say(f"records that cannot be read: {', '.join(map(repr, event.nodes))}")
         if isinstance(event, StrategiesDiffer) and strategy is not None:
-            _note(f"these go by another strategy: {', '.join(map(repr, event.nodes))}")
+            say(f"these go by another strategy: {', '.join(map(repr, event.nodes))}")
 
     async def question(where: Where) -> ElectionResult:
         async with asking_candidates(where, strategy or Fifo(), [told]) as elector:
@@ -33,13 +34,13 @@ def candidates(where: Where, name: str, spelled: str | None, *, as_json: bool) -
     result = ask(where, question)
     values = [_value(each, result, ranked=strategy is not None) for each in result.ranking]
     if as_json:
-        print(in_json({"name": name, "candidates": values}))
+        tell_json({"name": name, "candidates": values})
         return
     for value in values:
         for line in _lines(value):
-            print(line)
+            tell(line)
     if not values:
-        _note(f"nobody stands for {name!r}")
+        say(f"nobody stands for {name!r}")
 
 
 def strategy_of(spelled: str) -> Strategy:
@@ -89,22 +90,18 @@ def _value(candidate: Candidate, result: ElectionResult, *, ranked: bool) -> dic
 
 
 def _lines(value: dict[str, Any]) -> Iterator[str]:
-    told = ", ".join(f"{key}={each}" for key, each in value["metadata"].items())
+    told = ", ".join(printable(f"{key}={each}") for key, each in value["metadata"].items())
     score = "" if value.get("score") is None else f"score {value['score']:g}, "
     place = "" if "rank" not in value else f"{value['rank'] + 1}. "
     early = f" ({value['early_failures']} early in a row)" if value["early_failures"] else ""
     stands = "" if value["contending"] else ", not waiting to lead"
-    yield printable(
-        f"{place}{value['node_id']}: {score}since {clock_time(value['registered_at'])},"
+    yield (
+        f"{place}{printable(value['node_id'])}: {score}since {clock_time(value['registered_at'])},"
         f" {value['successes']} successes, {value['failures']} failures{early}{stands}"
     )
     if told:
-        yield printable(f"   {told}")
+        yield f"   {told}"
     if "rank" in value:
-        yield printable(f"   {value['reason'] or 'the best'}")
+        yield f"   {printable(value['reason'] or 'the best')}"
     if value.get("problem"):
-        yield printable(f"   {value['problem']}")
-
-
-def _note(sentence: str) -> None:
-    print(f"incumbent: {sentence}", file=sys.stderr)
+        yield f"   {printable(value['problem'])}"

@@ -1,16 +1,11 @@
 """What is said of elections on stdout: lines for people, values for programs. Pure."""
 
-import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from incumbent import LeaderInfo, LeaderState
-
-
-def as_json(value: Any) -> str:
-    """One line of JSON, in ASCII: whatever the encoding of the pipe, programs can read it."""
-    return json.dumps(value, default=_time)
+from incumbent.printable import printable
 
 
 def leader_value(leader: LeaderInfo) -> dict[str, Any]:
@@ -68,14 +63,3 @@ def change_lines(name: str, old: LeaderState | None, new: LeaderState) -> Iterab
 def clock_time(instant: datetime) -> str:
     """A time in UTC, to the second."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def printable(text: str) -> str:
-    """`text` without what would move the cursor or hide: others have written it."""
-    return "".join(each if each.isprintable() else "\ufffd" for each in text)
-
-
-def _time(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    raise TypeError(f"no JSON for {type(value).__name__}")

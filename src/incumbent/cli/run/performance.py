@@ -27,10 +27,11 @@ from incumbent.cli.endings import (
     SIGNALLED,
     MistakeError,
 )
+from incumbent.cli.output import say
 from incumbent.cli.run.child import CannotRunError
 from incumbent.cli.run.duty import Duty, TooLateError, has_terminal
 from incumbent.cli.run.signals import ENDING, Signals
-from incumbent.cli.run.words import news, not_elected, say
+from incumbent.cli.run.words import news, not_elected
 from incumbent.cli.serving import serving
 from incumbent.events import Event, Hook
 from incumbent.stores.redis import Client, ServerError

@@ -1,9 +1,6 @@
 """What the commands have to say on stderr: one line for each thing that a person should know."""
 
-import sys
-
 from incumbent import Skipped
-from incumbent.cli.elections.words import printable
 from incumbent.events import (
     AttemptDelayed,
     Event,
@@ -13,16 +10,6 @@ from incumbent.events import (
     TermLost,
     TermStarted,
 )
-
-
-def say(sentence: str) -> None:
-    """Write a line; who closed stderr misses it."""
-    try:
-        # Ids of leaders and messages of servers may contain control characters.
-        line = printable(" ".join(sentence.split()))
-        print(f"incumbent: {line}", file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        return
 
 
 def not_elected(name: str, skipped: Skipped) -> str:

@@ -1,0 +1,45 @@
+"""The only place where a command writes lines: one line each, with nothing in it that acts.
+
+What is written may hold names, leader ids, reasons and errors that come from strangers: none of
+them moves the cursor, or forges a line. A full screen gets its texts from `printable`, too.
+"""
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from incumbent.printable import printable
+
+LONGEST_SENTENCE: Final = 1000
+"""Characters on stderr: an error of a server may be as long as it likes."""
+
+
+def tell(line: str) -> None:
+    """Write a line to stdout: what the command was asked for."""
+    print(printable(line, longest=None), flush=True)
+
+
+def tell_json(value: Any) -> None:
+    """Write a line of JSON to stdout, for programs."""
+    print(in_json(value), flush=True)
+
+
+def say(sentence: str) -> None:
+    """Write a line to stderr: what a person should know. Who closed stderr misses it."""
+    line = printable(" ".join(sentence.split()), LONGEST_SENTENCE)
+    try:
+        print(f"incumbent: {line}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        return
+
+
+def in_json(value: Any) -> str:
+    """One line of JSON, in printable ASCII: any pipe carries it, and any terminal may show it."""
+    return json.dumps(value, default=_time).replace("\x7f", "\\u007f")
+
+
+def _time(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    raise TypeError(f"no JSON for {type(value).__name__}")

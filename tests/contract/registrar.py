@@ -4,6 +4,7 @@ Knows where each registry keeps its records, so that the tests themselves need n
 """
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -94,6 +95,19 @@ class Registrar:
         assert isinstance(self.registry, RedisRegistry)
         _, *rest = self.stored(election, node)
         self.put(election, node, json.dumps([1, *rest], separators=(",", ":")))
+
+    def postpone(self, election: str, node: str, by: float) -> None:
+        """The server's clock was ahead by so many seconds when the record was written."""
+
+        def later(time: int) -> int:
+            return time + round(by * 1e6) if time else 0
+
+        record = self.stored(election, node)
+        record[0], record[2:6] = later(record[0]), map(later, record[2:6])
+        for part in record[11:]:
+            part[3] = later(part[3])
+            part[4] = re.sub("=([0-9]+)=", lambda found: f"={later(int(found[1]))}=", part[4])
+        self.put(election, node, json.dumps(record, separators=(",", ":")))
 
 
 @asynccontextmanager

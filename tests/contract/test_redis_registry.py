@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import replace
 from importlib.resources import files
 from itertools import groupby
 from typing import Any
@@ -25,6 +26,10 @@ from kit.leftovers import connections, keys_without_ttl
 from kit.proxy import Proxy
 from kit.servers import Server
 from kit.waiting import wait_until
+
+DAY = 86_400.0
+BUSY = 10.0
+"""Seconds that may pass between two commands of a test."""
 
 PATIENT = Budget(4.0, 0.3)
 """A lost reply costs 0.3 s, then the request is sent again."""
@@ -177,7 +182,7 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
     run("result", "unknown", "dd", "failed")
     server.cli("HSET", looked_at[2], "token", "aa", "leader", "n", "fence", 7, "since", 8)
     server.cli("PEXPIRE", looked_at[2], 60_000)
-    now, fence, seat, records = run("snapshot", keys=looked_at)
+    now, fence, seat, records = run("snapshot", 0, keys=looked_at)
     assert (fence, seat[:4], seat[5], records[::2]) == ("0", [0, "n", "7", "8"], 0, ["n"])
     assert len(now) == 16
     for token in ("ee", "aa", "aa"):
@@ -194,19 +199,19 @@ def _header(name: str) -> Header:
 
 
 async def test_a_record_is_what_every_release_writes(redis_registrar: Registrar) -> None:
-    """Releases share keys during a roll-out: ten places keep their meaning."""
+    """Releases share keys during a roll-out: eleven places keep their meaning."""
     enrolled = await redis_registrar.enrol(stand("job", load=0.5))
     registered = round(enrolled.registered_at.timestamp() * 1e6)
     record = redis_registrar.stored("job")
     assert record[0] == registered + TTL * 1e6
     token = stand("job").token
-    assert record[1:] == [registered, 0, 0, 0, 0, 0, token, "5a5a5a", {"load": 0.5}]
+    assert record[1:] == [TTL * 1000, registered, 0, 0, 0, 0, 0, token, "5a5a5a", {"load": 0.5}]
     await redis_registrar.registry.record("job", "a", "started", BUDGET)
     await redis_registrar.registry.record("job", "a", "succeeded", BUDGET)
     after = redis_registrar.stored("job")
-    assert after[:2] == record[:2]
-    assert registered <= after[2] <= after[3]
-    assert after[4:] == [0, 1, 0, token, "5a5a5a", {"load": 0.5}]
+    assert after[:3] == record[:3]
+    assert registered <= after[3] <= after[4]
+    assert after[5:] == [0, 1, 0, token, "5a5a5a", {"load": 0.5}]
 
 
 async def test_a_record_of_a_later_release_is_read_and_kept(redis_registrar: Registrar) -> None:
@@ -216,35 +221,35 @@ async def test_a_record_of_a_later_release_is_read_and_kept(redis_registrar: Reg
     redis_registrar.put("job", "a", json.dumps(more, separators=(",", ":")))
     assert (await redis_registrar.candidate("job")).metadata == {"load": 0.5}
     assert await redis_registrar.registry.record("job", "a", "failed", BUDGET)
-    assert redis_registrar.stored("job")[10:] == more[10:]
+    assert redis_registrar.stored("job")[11:] == more[11:]
     assert (await redis_registrar.candidate("job")).failures == 1
 
 
-GOOD = '[9999999999999999,1,0,0,0,0,0,"aa","bb",{}]'
+GOOD = '[9999999999999999,1,1,0,0,0,0,0,"aa","bb",{}]'
 STRANGE = {
     "empty": "",
     "text": "hello",
     "number": "5",
     "open": "[",
     "null": "[null]",
-    "no time": '["9999999999999999",1,0,0,0,0,0,"aa","bb",{}]',
-    "too short": "[9999999999999999,1,0,0]",
-    "no metadata": '[9999999999999999,1,0,0,0,0,0,"aa","bb"]',
-    "metadata a list": '[9999999999999999,1,0,0,0,0,0,"aa","bb",[]]',
-    "metadata nested": '[9999999999999999,1,0,0,0,0,0,"aa","bb",{"k":{}}]',
-    "metadata null": '[9999999999999999,1,0,0,0,0,0,"aa","bb",{"k":null}]',
-    "nan": '[9999999999999999,1,0,0,0,0,0,"aa","bb",{"k":NaN}]',
-    "huge float": '[9999999999999999,1,0,0,0,0,0,"aa","bb",{"k":1e999}]',
-    "no strategy": '[9999999999999999,1,0,0,0,0,0,"aa",7,{}]',
-    "half a count": '[9999999999999999,1,0,0,0,0.5,0,"aa","bb",{}]',
-    "count below 0": '[9999999999999999,1,0,0,0,-1,0,"aa","bb",{}]',
-    "true for a count": '[9999999999999999,1,0,0,0,true,0,"aa","bb",{}]',
-    "end of time": f'[9999999999999999,{10**30},0,0,0,0,0,"aa","bb",{{}}]',
-    "many digits": f'[9999999999999999,{"9" * 5000},0,0,0,0,0,"aa","bb",{{}}]',
-    "deep": "[9999999999999999," + "[" * 20_000 + "]" * 20_000 + "]",
-    "two": '[9999999999999999,1,0,0,0,0,0,"aa","bb",{}],[9999999999999999,1]',
-    "cut": '[9999999999999999,1,0,0,0,0,0,"aa","bb",{"k":"',
-    "cut, closed": '[9999999999999999,1,0,0,0,0,0,"aa","bb",{"k":]',
+    "no time": '["9999999999999999",1,1,0,0,0,0,0,"aa","bb",{}]',
+    "too short": "[9999999999999999,1,1,0,0]",
+    "no metadata": '[9999999999999999,1,1,0,0,0,0,0,"aa","bb"]',
+    "metadata a list": '[9999999999999999,1,1,0,0,0,0,0,"aa","bb",[]]',
+    "metadata nested": '[9999999999999999,1,1,0,0,0,0,0,"aa","bb",{"k":{}}]',
+    "metadata null": '[9999999999999999,1,1,0,0,0,0,0,"aa","bb",{"k":null}]',
+    "nan": '[9999999999999999,1,1,0,0,0,0,0,"aa","bb",{"k":NaN}]',
+    "huge float": '[9999999999999999,1,1,0,0,0,0,0,"aa","bb",{"k":1e999}]',
+    "no strategy": '[9999999999999999,1,1,0,0,0,0,0,"aa",7,{}]',
+    "half a count": '[9999999999999999,1,1,0,0,0,0.5,0,"aa","bb",{}]',
+    "count below 0": '[9999999999999999,1,1,0,0,0,-1,0,"aa","bb",{}]',
+    "true for a count": '[9999999999999999,1,1,0,0,0,true,0,"aa","bb",{}]',
+    "end of time": f'[9999999999999999,1,{10**30},0,0,0,0,0,"aa","bb",{{}}]',
+    "many digits": f'[9999999999999999,1,{"9" * 5000},0,0,0,0,0,"aa","bb",{{}}]',
+    "deep": "[9999999999999999,1," + "[" * 20_000 + "]" * 20_000 + "]",
+    "two": '[9999999999999999,1,1,0,0,0,0,0,"aa","bb",{}],[9999999999999999,1,1]',
+    "cut": '[9999999999999999,1,1,0,0,0,0,0,"aa","bb",{"k":"',
+    "cut, closed": '[9999999999999999,1,1,0,0,0,0,0,"aa","bb",{"k":]',
 }
 
 
@@ -266,7 +271,7 @@ async def test_a_record_that_is_none_breaks_no_election(
 async def test_bytes_that_are_no_text_break_no_election(redis_registrar: Registrar) -> None:
     """Neither in a record nor in a node id."""
     await redis_registrar.enrol(stand("job", "good"))
-    redis_registrar.put("job", "odd", b'[9999999999999999,1,0,0,0,0,0,"aa","\xff",{}]')
+    redis_registrar.put("job", "odd", b'[9999999999999999,1,1,0,0,0,0,0,"aa","\xff",{}]')
     for node in (b"\xff1", b"\xff2", ""):
         redis_registrar.on_server.cli("HSET", CANDIDATES, node, GOOD)
     snapshot = await redis_registrar.look("job")
@@ -373,6 +378,133 @@ async def test_a_heartbeat_is_not_read_again(registrar_of_first: Registrar) -> N
     after = await registrar_of_first.look("job")
     assert after.candidate("a") is before.candidate("a")
     assert after.candidate("b") != before.candidate("b")
+
+
+# -- a clock that was ahead and is set back -----------------------------------------------------
+
+TWIN = replace(stand("job"), token="77", ttl=TTL / 2)
+"""Another process under the same node id."""
+
+READERS: dict[str, Callable[[Registrar], Coroutine[Any, Any, object]]] = {
+    "a look": lambda registrar: registrar.look("job"),
+    "its result": lambda registrar: registrar.registry.record("job", "a", "started", BUDGET),
+    "a twin that leaves": lambda registrar: registrar.registry.withdraw(TWIN, BUDGET),
+}
+
+
+@pytest.mark.parametrize("by", [TTL, DAY])
+@pytest.mark.parametrize("reader", READERS)
+async def test_a_record_lives_no_longer_than_it_was_enrolled_for(
+    redis_registrar: Registrar, reader: str, by: float
+) -> None:
+    """Whoever reads it corrects its end, and its times that are yet to come."""
+    await redis_registrar.enrol(stand("job"))
+    for deed in ("started", "succeeded", "failed", "faltered"):
+        assert await redis_registrar.registry.record("job", "a", deed, BUDGET)
+    await redis_registrar.enrol(TWIN)
+    await redis_registrar.enrol(stand("job"))
+    redis_registrar.postpone("job", "a", by)
+    await READERS[reader](redis_registrar)
+    found = await redis_registrar.look("job")
+    (candidate,) = found.candidates
+    now, record = found.now.timestamp(), redis_registrar.stored("job")
+    assert now < record[0] / 1e6 <= now + TTL
+    assert candidate.last_failed_at is not None
+    times = candidate.last_started_at, candidate.last_succeeded_at, candidate.last_early_failure_at
+    for time in (candidate.registered_at, candidate.last_failed_at, *times):
+        assert time is not None
+        assert now - BUSY < time.timestamp() <= now
+    assert (candidate.successes, candidate.failures, candidate.early_failures) == (1, 1, 1)
+    assert redis_registrar.stored("job") == record, "corrected once"
+
+
+async def test_a_look_without_such_records_is_one_that_writes_nothing(
+    redis_registrar: Registrar,
+) -> None:
+    """The second request, and the work of the server for it, is for the rare case only."""
+    for node in "ab":
+        await redis_registrar.enrol(stand("job", node))
+    watch = Watch(redis_registrar.on_server)
+    with watch():
+        await redis_registrar.look("job")
+    assert len([run for run in watch.runs if run.script == "snapshot"]) == 1
+    for node in "ab":
+        redis_registrar.postpone("job", node, DAY)
+    watch = Watch(redis_registrar.on_server)
+    with watch():
+        for _ in range(2):
+            assert await redis_registrar.nodes("job") == ["a", "b"]
+    assert [run.args for run in watch.runs if run.script == "snapshot"] == [("0",), ("1",), ("0",)]
+    assert [command for command, _ in watch.touched].count("HSET") == 2
+
+
+async def test_w35_heartbeats_go_on_as_the_same_candidate(redis_registrar: Registrar) -> None:
+    """A living node stays what it was: registered at a time that is over."""
+    await redis_registrar.enrol(stand("job"))
+    redis_registrar.postpone("job", "a", DAY)
+    for _ in range(2):
+        enrolled = await redis_registrar.enrol(stand("job"))
+        assert not enrolled.fresh
+        assert enrolled.registered_at.timestamp() <= clock_of(redis_registrar.on_server)
+
+
+async def test_the_order_of_registration_stays_as_it_was(redis_registrar: Registrar) -> None:
+    """Who comes later is younger, whatever the clock said at the time."""
+    for node in "cba":
+        await redis_registrar.enrol(stand("job", node))
+        redis_registrar.postpone("job", node, DAY)
+    assert await redis_registrar.nodes("job") == ["c", "b", "a"]
+    await redis_registrar.enrol(stand("job", "0"))
+    assert await redis_registrar.nodes("job") == ["c", "b", "a", "0"]
+
+
+async def test_a_dead_twin_has_no_longer_left_than_it_was_enrolled_for(
+    redis_registrar: Registrar,
+) -> None:
+    """Who leaves hands the record on to it, for its own time."""
+    await redis_registrar.enrol(TWIN)
+    await redis_registrar.enrol(stand("job"))
+    redis_registrar.postpone("job", "a", DAY)
+    assert await redis_registrar.registry.withdraw(stand("job"), BUDGET) == "taken"
+    left = redis_registrar.stored("job")[0] / 1e6 - clock_of(redis_registrar.on_server)
+    assert TTL / 2 - BUSY < left <= TTL / 2
+
+
+async def test_who_withdrew_does_not_come_back(redis_registrar: Registrar) -> None:
+    """Its record is kept for its early failures; by no clock does it stand."""
+    await redis_registrar.enrol(stand("job"))
+    await redis_registrar.registry.record("job", "a", "faltered", BUDGET)
+    await redis_registrar.registry.withdraw(stand("job"), BUDGET)
+    redis_registrar.postpone("job", "a", DAY)
+    assert await redis_registrar.nodes("job") == []
+    assert (await redis_registrar.enrol(replace(stand("job"), token="99"))).fresh
+    candidate = await redis_registrar.candidate("job")
+    assert candidate.early_failures == 1
+    assert candidate.last_early_failure_at is not None
+    at = candidate.last_early_failure_at.timestamp()
+    assert at <= clock_of(redis_registrar.on_server), "or it would count for a day"
+
+
+async def test_on_a_full_server_a_record_is_corrected(redis_registrar: Registrar) -> None:
+    """The first write is one that a full server allows."""
+    server = redis_registrar.on_server
+    if not server.ours:
+        pytest.skip("changes the server's settings")
+    await redis_registrar.enrol(stand("job"))
+    redis_registrar.postpone("job", "a", DAY)
+    before = server.cli("CONFIG", "GET", "maxmemory")[1]
+    server.cli("CONFIG", "SET", "maxmemory", "1")
+    try:
+        assert await redis_registrar.nodes("job") == ["a"]
+    finally:
+        server.cli("CONFIG", "SET", "maxmemory", before)
+    assert redis_registrar.stored("job")[0] / 1e6 <= clock_of(server) + TTL
+
+
+def clock_of(server: Server) -> float:
+    """What the server's clock says."""
+    seconds, micros = server.cli("TIME")
+    return int(seconds) + int(micros) / 1e6
 
 
 # -- trouble ---------------------------------------------------------------------------------

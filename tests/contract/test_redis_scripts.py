@@ -29,12 +29,12 @@ OF_CANDIDATES = {"enrol", "result", "snapshot", "withdraw"}
 
 NO_TIMES = {
     *("token", "leader", "fence", "doubtful", "place", "process", "probe", "restore", "seat"),
-    *("node", "strategy", "metadata", "contending", "deed", "database"),
+    *("node", "strategy", "metadata", "contending", "correct", "deed", "database"),
 }
 WITH_LINE = {"acquire", "leave", "release", "state", "touch"}
 WITH_PUBLISH = {"acquire", "force", "leave", "release", "state", "touch"}
 WITH_GONE = {"leave", "release", "result", "withdraw"}
-WITH_RECORDS = {"enrol", "result", "withdraw"}
+WITH_RECORDS = {"enrol", "result", "snapshot", "withdraw"}
 LINE = ("fence", "gone", "queue", "alive", "tick")
 
 

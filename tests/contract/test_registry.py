@@ -1,6 +1,7 @@
 """The contract of `stores.registry`: what every registry promises, in memory and on servers."""
 
 import asyncio
+import time
 from datetime import UTC, timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from contract.bench import BUDGET, claim
 from contract.registrar import TTL, Registrar, stand
+from incumbent.stores.memory import MemoryStore
 from incumbent.stores.registry import Enrolled, Enrolment
 from incumbent.strategy import Metadata
 from kit.waiting import wait_until
@@ -325,6 +327,22 @@ async def test_a_restart_does_not_wipe_early_failures_out(registrar: Registrar) 
     assert await registrar.nodes("job") == []
     assert (await registrar.enrol(process_of(2))).fresh
     assert (await registrar.candidate("job")).early_failures == 2
+
+
+async def test_times_do_not_jump_with_the_clock_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In memory the registry's own clock is never set; a server corrects what it has written."""
+    store = MemoryStore()
+    registrar, real = Registrar(store.registry, store), time.time
+    await registrar.enrol(stand("job"))
+    await registrar.registry.record("job", "a", "faltered", BUDGET)
+    for ahead in (86_400.0, -86_400.0):
+        monkeypatch.setattr(time, "time", lambda ahead=ahead: real() + ahead)
+        candidate, now = await registrar.candidate("job"), (await registrar.look("job")).now
+        assert candidate.last_early_failure_at is not None
+        assert 0 <= (now - candidate.last_early_failure_at).total_seconds() < 60
+        assert (await registrar.look("job")).now >= now
 
 
 # -- withdrawing -----------------------------------------------------------------------------

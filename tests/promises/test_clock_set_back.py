@@ -20,12 +20,15 @@ from incumbent import (
     MemoryStore,
     OncePer,
     Skipped,
+    StrategicElector,
     blocking,
 )
 from incumbent.engine import recess
-from incumbent.events import AttemptSkipped, PeriodAhead, TermRenewed
+from incumbent.events import AttemptSkipped, CandidateExpired, PeriodAhead, TermLost, TermRenewed
 from incumbent.stores.base import Grant
 from incumbent.stores.redis import RedisStore
+from incumbent.stores.registry import Enrolled, Enrolment
+from incumbent.strategy import Metadata, Priority
 from kit.clocks import DAY, WHY_NOT, ClockServer, faketime
 from kit.fixtures import CHOSEN, MakeClient
 from kit.pool import EXTERNAL
@@ -237,6 +240,41 @@ async def test_who_waits_is_served_in_turn_when_the_clock_is_set(
     assert isinstance(told, Elected)
     for each in (leader, *electors):
         await each.aclose()
+
+
+# -- candidates ------------------------------------------------------------------------------
+
+
+async def test_a_leader_makes_way_for_no_candidate_that_died_ahead(
+    server: ClockServer, make_client: MakeClient
+) -> None:
+    """It is gone after its TTL, as ever; who lives stands on, and leads on."""
+    journal, work, client = Journal(), Work(), make_client(server)
+    elector = StrategicElector(client, quick(), strategy=Priority(), node_id="a", hooks=[journal])
+    store = RedisStore(client, "incumbent")
+    dead = Enrolment(
+        election="job", node_id="b", ttl=LEASE, metadata=Metadata({"priority": 2}), contending=True
+    )
+    async with elector.candidate("job", {"priority": 1}, ttl=LEASE):
+        task = asyncio.create_task(elector.campaign("job", work))
+        await work.began.wait()
+        assert isinstance(await store.registry.enrol(dead, BUDGET), Enrolled)
+        server.set_clock(0)
+
+        async def alone() -> bool:
+            return [each.node_id for each in await elector.candidates("job")] == ["a"]
+
+        await wait_until(alone, within=SOON)
+        (mine,) = await elector.candidates("job")
+        assert mine.registered_at.timestamp() < time.time() + SOON
+        lost = len(journal.of(TermLost))
+        for _ in range(3):
+            await journal.has_another(TermRenewed)
+        assert len(journal.of(TermLost)) == lost
+        assert journal.of(CandidateExpired) == []
+        await cancel(task)
+    await store.aclose()
+    await elector.aclose()
 
 
 # -- periods ---------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ def reply(count: int, *tail: str) -> Sequence[Any]:
     """What the server answers with so many candidates."""
     pairs: list[bytes] = []
     for number in range(count):
-        known = f'9999999999999999,1,0,0,0,0,0,"aa","bb",{{"load":{number}}}'
+        known = f'1700000030000000,30000,1,0,0,0,0,0,"aa","bb",{{"load":{number}}}'
         pairs += [b"node-%d" % number, f"[{','.join([known, *tail])}]".encode()]
     return b"1700000000000000", b"0", [], pairs
 
@@ -31,7 +31,7 @@ async def test_the_loop_goes_on_between_slices(count: int) -> None:
             await asyncio.sleep(0)
 
     turning = asyncio.create_task(turn())
-    snapshot = await snapshot_of("job", reply(count))
+    snapshot, _ = await snapshot_of("job", reply(count))
     over = True
     await turning
     assert len(snapshot.candidates) == count
@@ -40,10 +40,10 @@ async def test_the_loop_goes_on_between_slices(count: int) -> None:
 
 async def test_ten_thousand_are_remembered() -> None:
     """A second look makes no value anew."""
-    first = await snapshot_of("job", reply(10_000))
+    first, _ = await snapshot_of("job", reply(10_000))
     records._candidate.cache_info()
     misses = records._candidate.cache_info().misses
-    again = await snapshot_of("job", reply(10_000))
+    again, _ = await snapshot_of("job", reply(10_000))
     assert records._candidate.cache_info().misses == misses
     assert again.candidates[7] is first.candidates[7]
 
@@ -62,7 +62,8 @@ async def test_what_may_follow_the_known_places(
     tail: tuple[str, ...], expected: tuple[bool, int, float | None]
 ) -> None:
     """Wherever it stands among what later releases append."""
-    (candidate,) = (await snapshot_of("job", reply(1, *tail))).candidates
+    snapshot, _ = await snapshot_of("job", reply(1, *tail))
+    (candidate,) = snapshot.candidates
     at = candidate.last_early_failure_at
     told = candidate.contending, candidate.early_failures, at and at.timestamp()
     assert told == expected
@@ -71,5 +72,5 @@ async def test_what_may_follow_the_known_places(
 @pytest.mark.parametrize("tail", ['["s"]', '["s",1]', '["s",1,-1,0,""]', '["s",true,1,1,""]'])
 async def test_a_tail_that_is_none_makes_a_record_unreadable(tail: str) -> None:
     """It is told, as any record that is none of ours."""
-    snapshot = await snapshot_of("job", reply(1, tail))
+    snapshot, _ = await snapshot_of("job", reply(1, tail))
     assert (snapshot.candidates, snapshot.corrupt) == ((), ("node-0",))

@@ -184,7 +184,7 @@ class Standing:
                 return
             # By the time, and not by what this answer says: the one before it may have been lost.
             before, self._registered_at = self._registered_at, enrolled.registered_at
-        if before not in {None, enrolled.registered_at}:
+        if before is not None and before < enrolled.registered_at:
             self._tell(events.CandidateExpired)
         if enrolled.shared:
             self._tell_shared()

@@ -46,6 +46,8 @@ class MemoryRegistry:
         self._last_fence = last_fence
         self._records: dict[str, dict[str, _Record]] = {}
         self._gone: dict[str, float] = {}
+        self._ahead = time.time() - clock.now()
+        """Seconds by which a clock that is never set is ahead of `incumbent.clock`."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self._records)} elections>"
@@ -57,7 +59,7 @@ class MemoryRegistry:
         standing = self._standing(enrolment.election, now)
         record = standing.get(enrolment.node_id)
         old = record if record is not None and record.ends_at > now else None
-        candidate = old.candidate if old else _newcomer(enrolment.node_id, record)
+        candidate = old.candidate if old else _newcomer(enrolment.node_id, record, self._wall())
         candidate = replace(
             candidate,
             metadata=enrolment.metadata,
@@ -106,7 +108,7 @@ class MemoryRegistry:
         record = self._standing(election, now).get(node_id)
         if record is None or record.ends_at <= now:
             return False
-        record.candidate = _after(record, deed, _wall())
+        record.candidate = _after(record, deed, self._wall())
         return True
 
     async def snapshot(self, election: str, budget: Budget) -> Snapshot:
@@ -116,23 +118,26 @@ class MemoryRegistry:
         return Snapshot(
             election=election,
             candidates=tuple(each.candidate for each in standing if each.ends_at > now),
-            now=_wall(),
+            now=self._wall(),
             leader=leaders[0] if leaders else None,
             seed=self._last_fence(election),
         )
 
+    def _wall(self) -> datetime:
+        return instant((clock.now() + self._ahead) * 1000)
+
     def _standing(self, election: str, now: float) -> dict[str, _Record]:
         """The records that live, or whose early failures still count; others are forgotten."""
-        records, wall = self._records.get(election, {}), _wall()
+        records, wall = self._records.get(election, {}), self._wall()
         for node_id, record in tuple(records.items()):
             if record.ends_at <= now and not record.faltering(wall):
                 del records[node_id]
         return records
 
 
-def _newcomer(node_id: str, before: _Record | None) -> Candidate:
+def _newcomer(node_id: str, before: _Record | None, at: datetime) -> Candidate:
     """A new candidate, with the early failures of the record before, if there is one."""
-    new = Candidate(node_id=node_id, registered_at=_wall())
+    new = Candidate(node_id=node_id, registered_at=at)
     if before is None:
         return new
     return replace(
@@ -159,7 +164,3 @@ def _after(record: _Record, deed: Deed, at: datetime) -> Candidate:
 
 def _living(stands: dict[str, float], now: float) -> dict[str, float]:
     return {token: ends_at for token, ends_at in stands.items() if ends_at > now}
-
-
-def _wall() -> datetime:
-    return instant(time.time() * 1000)

@@ -18,7 +18,7 @@ from incumbent.stores.redis.replies import leader_of
 from incumbent.strategy import Candidate, Metadata, Snapshot
 from incumbent.strategy.candidates import SENIORITY
 
-KNOWN: Final = 10
+KNOWN: Final = 11
 """How many places every record has."""
 
 TAIL: Final = "s"
@@ -43,17 +43,22 @@ _UNREADABLE: Final = (ValueError, TypeError, ArithmeticError, OSError, Recursion
 """What reading a record may raise, whatever somebody wrote there."""
 
 
-async def snapshot_of(election: str, reply: Sequence[Any]) -> Snapshot:
-    """What `snapshot.lua` answered."""
+async def snapshot_of(election: str, reply: Sequence[Any]) -> tuple[Snapshot, bool]:
+    """What `snapshot.lua` answered, and whether it is to correct records.
+
+    Some live longer than they were enrolled for: the server's clock was set back. They count as
+    records that cannot be read.
+    """
     now, fence, seat, records = reply
     now_us = int(now)
     corrupt: list[str] = []
     candidates: list[Candidate] = []
+    ahead = False
     for begins in range(0, len(records), 2 * SLICE):
         if begins:
             await asyncio.sleep(0)
-        _read(records[begins : begins + 2 * SLICE], now_us, candidates, corrupt)
-    return Snapshot(
+        ahead |= _read(records[begins : begins + 2 * SLICE], now_us, candidates, corrupt)
+    snapshot = Snapshot(
         election=election,
         candidates=tuple(_by_seniority(election, candidates)),
         now=_at(now_us),
@@ -61,20 +66,27 @@ async def snapshot_of(election: str, reply: Sequence[Any]) -> Snapshot:
         seed=_seed(fence),
         corrupt=tuple(sorted(corrupt)),
     )
+    return snapshot, ahead
 
 
 def _read(
     records: Sequence[Any], now_us: int, candidates: list[Candidate], corrupt: list[str]
-) -> None:
-    """Add the living ones of `records` (node, record, node, ...) to one of the two lists."""
+) -> bool:
+    """Add the living ones of `records` (node, record, node, ...) to one of the two lists.
+
+    Returns whether one was written when the clock was ahead.
+    """
+    ahead = False
     pairs = iter(records)
     for node, record in zip(pairs, pairs, strict=True):
-        expires, candidate = _record(node, record)
+        expires, written, candidate = _record(node, record)
         if expires > now_us:
-            if candidate is None:
-                corrupt.append(_text(node))
-            else:
+            if candidate is not None and written <= now_us:
                 candidates.append(candidate)
+            else:
+                corrupt.append(_text(node))
+                ahead |= candidate is not None
+    return ahead
 
 
 def _by_seniority(election: str, candidates: list[Candidate]) -> list[Candidate]:
@@ -92,34 +104,39 @@ def _by_seniority(election: str, candidates: list[Candidate]) -> list[Candidate]
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _record(node: bytes, record: bytes) -> tuple[float, Candidate | None]:
-    """When a record is over, in us, and the candidate; what cannot be read is never over."""
+def _record(node: bytes, record: bytes) -> tuple[float, float, Candidate | None]:
+    """When a record is over and when it was written, in us, and the candidate.
+
+    What cannot be read is never over.
+    """
     head, _, rest = record.partition(b",")
     digits = head[1:]
     if not (head.startswith(b"[") and digits.isdigit() and len(digits) <= MOST_DIGITS):
-        return math.inf, None
+        return math.inf, 0, None
+    expires = int(digits)
     try:
-        return int(digits), _candidate(node, rest)
+        ttl, _, rest = rest.partition(b",")
+        return expires, expires - 1000 * int(ttl), _candidate(node, rest)
     except _UNREADABLE:
-        return int(digits), None
+        return expires, 0, None
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _candidate(node: bytes, rest: bytes) -> Candidate:
     """One candidate; raises whatever comes when a part is not as it should be.
 
-    `rest` is its record without the expiry, which is all that a heartbeat changes: so most of what
-    an election reads has been read before.
+    `rest` is its record without the expiry and the TTL. A heartbeat changes nothing else, so most
+    of what an election reads has been read before.
     """
     parts = json.loads(f"[{rest.decode()}")
-    if len(parts) < KNOWN - 1:
+    if len(parts) < KNOWN - 2:
         raise ValueError("a record has too few parts")
     registered, started, succeeded, failed, successes, failures, _, strategy, metadata = parts[
-        : KNOWN - 1
+        : KNOWN - 2
     ]
     if not isinstance(strategy, str) or not isinstance(metadata, dict):
         raise TypeError("a record has parts of the wrong type")
-    contending, early, early_at = _tail(parts[KNOWN - 1 :])
+    contending, early, early_at = _tail(parts[KNOWN - 2 :])
     return Candidate(
         node_id=node.decode(),
         registered_at=_at(registered),

@@ -105,7 +105,7 @@ def _load(name: str, *shared: str, seldom: bool = False) -> Script:
 ENROL: Final = _load("enrol", "candidates")
 WITHDRAW: Final = _load("withdraw", "gone", "candidates", seldom=True)
 RESULT: Final = _load("result", "gone", "candidates")
-SNAPSHOT: Final = _load("snapshot")
+SNAPSHOT: Final = _load("snapshot", "candidates")
 ACQUIRE: Final = _load("acquire", "publish", "line")
 EXTEND: Final = _load("extend")
 RELEASE: Final = _load("release", "publish", "gone", "line")

@@ -12,20 +12,12 @@ if redis.call('ZSCORE', gone_key, token) then
   return {'gone'}
 end
 
-local lasts = redis.call('PTTL', candidates_key)
-if lasts == -1 then
-  lasts = FENCE_TTL -- somebody else's doing (PERSIST, RESTORE); nobody's record may be cut short by healing it
-end
-lasts = math.max(lasts, ttl)
--- Asked before anything is written: a full server does not refuse what follows, so that nobody drops out of the
--- election for that, and a user without this right leaves no hash that never expires.
-redis.call('PEXPIRE', candidates_key, lasts)
-
+local lasts = keep(candidates_key, ttl)
 local now = now_us()
-local old = parts_of(redis.call('HGET', candidates_key, node))
+local old = parts_of(redis.call('HGET', candidates_key, node), now)
 local new = {
-  expires = string.format('%.0f', now + 1000 * ttl), registered = string.format('%.0f', now), started = '0',
-  succeeded = '0', failed = '0', successes = '0', failures = '0', token = token,
+  expires = text_of(now + 1000 * ttl), ttl = text_of(ttl), registered = text_of(now), started = '0', succeeded = '0',
+  failed = '0', successes = '0', failures = '0', token = token,
   body = '"' .. ARGV[4] .. '",' .. ARGV[5], contending = ARGV[6], early = '0', early_at = '0', others = '',
 }
 if old and faltering(old, now) then
@@ -40,7 +32,7 @@ if old and tonumber(old.expires) > now then
   local found
   new.others, found = others_of(old, token, now)
   if old.token ~= token then
-    new.others = new.others .. old.token .. '=' .. old.expires .. ';'
+    new.others = new.others .. string.format('%s=%s=%s;', old.token, old.expires, old.ttl)
     if select(2, string.gsub(new.others, ';', '')) > MOST_OTHERS then
       new.others = string.match(new.others, ';(.*)$') -- without the first, which enrolled the longest ago
     end
@@ -52,9 +44,9 @@ else
   -- Only newcomers let the hash grow, so they sweep it.
   local all = redis.call('HGETALL', candidates_key)
   for i = 2, #all, 2 do
-    local expires = string.match(all[i], EXPIRES)
+    local expires = string.match(all[i], LIFE)
     if expires and tonumber(expires) <= now then
-      local over = parts_of(all[i])
+      local over = parts_of(all[i], now)
       if not (over and faltering(over, now)) then
         redis.call('HDEL', candidates_key, all[i - 1])
       end

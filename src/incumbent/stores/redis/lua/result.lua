@@ -16,15 +16,15 @@ if not old then
   return {'gone'}
 end
 
-local at = string.format('%.0f', now)
+local at = text_of(now)
 if deed == 'started' then
   old.started = at
 elseif deed == 'succeeded' then
-  old.succeeded, old.successes = at, string.format('%.0f', old.successes + 1)
+  old.succeeded, old.successes = at, text_of(old.successes + 1)
 elseif deed == 'failed' then
-  old.failed, old.failures = at, string.format('%.0f', old.failures + 1)
+  old.failed, old.failures = at, text_of(old.failures + 1)
 elseif deed == 'faltered' then
-  old.early, old.early_at = string.format('%.0f', (faltering(old, now) and old.early or 0) + 1), at
+  old.early, old.early_at = text_of((faltering(old, now) and old.early or 0) + 1), at
 elseif deed == 'steadied' then
   old.early, old.early_at = '0', '0'
 end

@@ -3,8 +3,10 @@
 -- would take longer here than the rest. Writes nothing, unless the seat's TTL is missing (PERSIST, RESTORE) or longer than
 -- its holder relies on: then it is corrected as in the line, or no node would be elected until it ends.
 -- KEYS: candidates fence seat
--- ARGV:
+-- ARGV: correct
 -- Returns: {now, fence, {seat, leader, fence, since, ttl, retained}, {node, record, ...}}
+-- `correct` (1 or 0): records that live longer than they were enrolled for are corrected. The clock was set back since they
+-- were written, and a leader would make way for a dead node.
 
 local leader = {}
 local seat = redis.call('HMGET', KEYS[3], 'token', 'leader', 'fence', 'since', 'longest')
@@ -17,5 +19,23 @@ if seat[1] then
   leader = {0, seat[2] or '', seat[3] or '0', seat[4] or '0', sound, seat[1] == RETAINED and 1 or 0}
 end
 local fence = redis.call('GET', KEYS[2]) or '0'
-local records = redis.call('HGETALL', KEYS[1])
-return {string.format('%.0f', now_us()), fence, leader, records}
+local records, now = redis.call('HGETALL', KEYS[1]), now_us()
+if ARGV[1] == '1' then
+  local ahead, back = {}, 0
+  for i = 2, #records, 2 do
+    local expires, ttl = string.match(records[i], LIFE)
+    local by = expires and ahead_by(expires, ttl, now) or 0
+    if by > 0 then
+      ahead[#ahead + 1], back = i, math.max(back, by)
+    end
+  end
+  for _, i in ipairs(ahead) do
+    local parts = parts_of(records[i], now, back) -- by the same for all, so that their order stays as it is
+    if parts then
+      records[i] = record_of(parts)
+      keep(KEYS[1], tonumber(parts.ttl))
+      redis.call('HSET', KEYS[1], records[i - 1], records[i])
+    end
+  end
+end
+return {text_of(now), fence, leader, records}

@@ -11,15 +11,15 @@ redis.call('PEXPIRE', gone_key, GONE_TTL)
 local now = now_us()
 local old, answer = living(redis.call('HGET', candidates_key, node), now), 'gone'
 if old then
-  local others, found, next, expires = others_of(old, token, now)
+  local others, found, next = others_of(old, token, now)
   local mine = old.token == token
-  answer = mine and not next and 'withdrawn' or 'taken'
+  answer = mine and not next.token and 'withdrawn' or 'taken'
   old.others = others
-  if mine and next then
-    old.token, old.expires, old.contending = next, expires, '0'
-    old.others = others_of(old, next, now)
+  if mine and next.token then
+    old.token, old.expires, old.ttl, old.contending = next.token, text_of(next.expires), next.ttl, '0'
+    old.others = others_of(old, next.token, now)
   elseif mine then
-    old.expires, old.contending = string.format('%.0f', now), '0'
+    old.expires, old.contending = '0', '0'
   end
   if answer == 'withdrawn' and not faltering(old, now) then
     redis.call('HDEL', candidates_key, node)

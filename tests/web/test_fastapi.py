@@ -110,9 +110,11 @@ async def test_shutdown_ends_within_its_deadline(
     with at_most(0.5):
         async with running(app):
             await work.began.wait()
+            service = services_of(app)["one"]
     assert "did not end within the deadline" in caplog.text
     go_on.set()
-    await wait_until(lambda: not elector.is_leading("one"))
+    await wait_until(lambda: service.phase == "stopped", within=60)
+    assert not elector.is_leading("one")
 
 
 async def test_an_error_in_serve_is_logged_counted_and_tried_again(

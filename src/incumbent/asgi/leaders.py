@@ -3,11 +3,18 @@
 Knows no framework.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from incumbent import IncumbentError, LeaderInfo, LeaderState
-from incumbent.asgi.lifespan import services_of
+from incumbent.asgi.lifespan import services_for
 from incumbent.asgi.service import AnyElector, Service
+
+NOTHING_RUNS: Final = (
+    "this application serves no election: no lifespan with leadership() or leading() runs for it."
+    " A server runs the lifespan of the outermost application only, not of one that is mounted in"
+    " it, and a TestClient runs it in a `with` block only. Give lifespan=leadership(...) to the"
+    " outermost application: views of mounted ones find the election there"
+)
 
 
 class Leadership:
@@ -49,16 +56,24 @@ class Leadership:
 def leadership_in(app: Any, name: str | None = None) -> Leadership:
     """The election `name` of an application; with None the only one that it serves.
 
+    An application that serves none has those of the application that it is mounted in.
+
     Raises:
         IncumbentError: it serves none of that name, none at all, or several and none was named.
     """
-    services = services_of(app)
-    if name is not None and name in services:
-        return Leadership(services[name])
-    if name is None and len(services) == 1:
+    services = services_for(app, name)
+    if len(services) == 1:
         return Leadership(next(iter(services.values())))
-    if name is not None:
-        raise IncumbentError(f"this application serves no election {name!r}")
     if services:
-        raise IncumbentError("this application serves several elections: name one")
-    raise IncumbentError("this application serves no election: see leadership() and leading()")
+        raise IncumbentError(
+            f"this application serves several elections: name one of {_listed(services)}"
+        )
+    if name is not None and (others := services_for(app)):
+        raise IncumbentError(
+            f"this application serves no election {name!r}, only {_listed(others)}"
+        )
+    raise IncumbentError(NOTHING_RUNS)
+
+
+def _listed(services: dict[str, Service]) -> str:
+    return ", ".join(map(repr, sorted(services)))

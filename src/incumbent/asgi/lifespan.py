@@ -4,13 +4,15 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
+from incumbent.asgi.mounts import depth_of
 from incumbent.asgi.service import AnyElector, Serve, Service
 from incumbent.durations import seconds
 
 DEADLINE: Final = 10.0
 """Seconds that `serve` and the seat have at shutdown."""
 
-_STATE: Final = "incumbent_services"
+_running: Final[list[tuple[Any, Service]]] = []
+"""Each service between its start and its end, with the application that it was started for."""
 
 
 def leadership(
@@ -21,6 +23,9 @@ def leadership(
     ::
 
         app = FastAPI(lifespan=leadership(elector, "scheduler", serve))
+
+    Give it to the application that the server runs: nobody runs the lifespan of one that is mounted
+    in another. The views of both find the election.
 
     Start-up does not wait for the election. After a loss it stands by again; when `serve` raises,
     that is logged, counted and tried again with back-off; when it returns, that is its end (with
@@ -58,26 +63,31 @@ async def leading(
         ValueError: the application has a service of that name already.
     """
     within, service = seconds("deadline", deadline), Service(elector, name, serve)
-    services = _kept(app)
-    if name in services:
+    if name in services_of(app):
         raise ValueError(f"this application serves {name!r} already")
-    services[name] = service
+    entry = (app, service)
+    _running.append(entry)
     try:
         service.start()
         yield service
     finally:
-        services.pop(name, None)
+        _running.remove(entry)
         await service.stop(within)
 
 
 def services_of(app: Any) -> dict[str, Service]:
-    """The services of an application, by the names of their elections."""
-    return dict(_kept(app))
+    """The services of an application itself, by the names of their elections."""
+    return {service.name: service for owner, service in _running if owner is app}
 
 
-def _kept(app: Any) -> dict[str, Service]:
-    services: dict[str, Service] | None = getattr(app.state, _STATE, None)
-    if services is None:
-        services = {}
-        setattr(app.state, _STATE, services)
-    return services
+def services_for(app: Any, name: str | None = None) -> dict[str, Service]:
+    """What the views of an application may ask for, by the names of the elections.
+
+    The services of the application; if it has none (of that name), those of the application that it
+    is mounted in, and so on outwards.
+    """
+    by_depth: dict[int, dict[str, Service]] = {}
+    for owner, service in _running:
+        if name in {None, service.name} and (depth := depth_of(app, owner)) is not None:
+            by_depth.setdefault(depth, {})[service.name] = service
+    return by_depth[min(by_depth)] if by_depth else {}

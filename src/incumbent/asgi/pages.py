@@ -6,8 +6,9 @@ Knows no framework.
 import asyncio
 from typing import Any, Final
 
-from incumbent import LeaderState
-from incumbent.asgi.lifespan import services_of
+from incumbent import IncumbentError, LeaderState
+from incumbent.asgi.leaders import NOTHING_RUNS
+from incumbent.asgi.lifespan import services_for
 from incumbent.asgi.service import AnyElector
 
 LOOK_WITHIN: Final = 2.0
@@ -26,8 +27,13 @@ async def status(elector: AnyElector, *names: str, app: Any = None) -> dict[str,
         ``{"leader_id", "elections": [{"name", "leading", "reachable", "waiting", "leaders"}]}``,
         with a ``"service"`` where the application serves. It is told as well when the server does
         not answer: ``reachable`` is false then.
+
+    Raises:
+        IncumbentError: there is nothing to show: no names, and `app` serves no election.
     """
-    services = {} if app is None else services_of(app)
+    services = {} if app is None else services_for(app)
+    if app is not None and not services and not names:
+        raise IncumbentError(NOTHING_RUNS)
     electors = dict.fromkeys(names, elector)
     electors |= {name: service.elector for name, service in services.items()}
     shown = await asyncio.gather(*(_election(each, name) for name, each in electors.items()))

@@ -4,17 +4,22 @@ Each is put there by hand, so that it can be done on every server; `promises/tes
 does it by the clock itself.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from contract.bench import SCRIPTS
 from contract.line import GRACE, LEASE, Line, Processes, Waiter
+from incumbent.stores.redis.line import LONGEST_PERIOD
+from incumbent.stores.redis.place import STALE_AFTER
 from kit.fixtures import StartServer
 from kit.servers import Server
 
 DAY = 86_400_000
 HOUR = 3_600_000
+MOST_STALE = 30_000
 BUSY = 10_000
 """Milliseconds that may pass between two commands of a test."""
 
@@ -179,6 +184,53 @@ def test_who_was_woken_by_a_clock_that_was_ahead_is_woken_again(
     assert line.woken() == {first.place}
     assert line.alive()[f"w:{first.place}"] <= line.now() + GRACE
     assert line.ask(first)[0] == "granted"
+
+
+def test_a_process_that_died_is_not_believed_in_for_a_day(line: Line, crowd: Processes) -> None:
+    """It is not counted, and the next touch of another one ends the belief in it."""
+    line.take(line.waiter())
+    dead, living = crowd.standing("a", "b")
+    line.server.cli("ZADD", line.key("alive"), line.now() + DAY, "p:a")
+    crowd.die("a")
+    assert line.state()[0] == 1
+    line.touch(living)
+    deadline = line.alive()["p:a"]
+    assert about(MOST_STALE, round(deadline - line.now()))
+    assert line.places() == [dead.place, living.place], "it may live, and has the time to say so"
+    line.touch(living)
+    assert line.alive()["p:a"] == deadline
+    assert line.state()[0] == 2
+
+
+def test_who_lives_keeps_its_place(line: Line, crowd: Processes) -> None:
+    """Its next touch is believed for as long as any."""
+    line.take(line.waiter())
+    (who,) = crowd.standing("a")
+    line.server.cli("ZADD", line.key("alive"), line.now() + DAY, "p:a")
+    assert line.touch(who)[0] == 1
+    assert about(MOST_STALE, round(line.alive()["p:a"] - line.now()))
+    assert line.state()[0] == 1
+
+
+def test_p4_on_a_full_server_no_process_is_believed_in_for_a_day(
+    start_server: StartServer,
+) -> None:
+    """The first write is one that a full server allows."""
+    line = Line(start_server())
+    line.take(line.waiter())
+    with Processes(line) as crowd:
+        (who,) = crowd.standing("a")
+        line.server.cli("ZADD", line.key("alive"), line.now() + DAY, "p:a")
+        line.server.cli("CONFIG", "SET", "maxmemory", 1)
+        assert line.touch(who)[0] == 1
+        assert line.state()[0] == 1
+
+
+def test_no_line_asks_to_be_believed_in_for_longer() -> None:
+    """What the scripts take for the most is the most that is asked for."""
+    said = re.search(rb"MOST_STALE = (\d+)", SCRIPTS["touch"].text)
+    assert said is not None
+    assert int(said[1]) == MOST_STALE == 1000 * LONGEST_PERIOD * STALE_AFTER
 
 
 # -- periods ---------------------------------------------------------------------------------

@@ -386,3 +386,13 @@ async def test_to_leave_is_said_once_and_only_by_who_stood() -> None:
         await each.leave(Budget(1, 1))
     assert scene.desk.left == [place.name]
     await scene.end()
+
+
+async def test_without_time_to_leave_it_is_said_in_the_background() -> None:
+    """Once, and nobody waits for it."""
+    scene = Scene()
+    place = scene.stand()
+    for _ in range(2):
+        await place.leave(Budget(0, 1))
+    assert (scene.desk.left, scene.desk.strangers) == ([], [place.name])
+    await scene.end()

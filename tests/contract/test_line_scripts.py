@@ -450,7 +450,7 @@ def test_rule_3_a_deadline_passes_by_the_servers_clock(line: Line, crowd: Proces
 def test_rule_3_belief_is_never_shortened(line: Line, crowd: Processes) -> None:
     """A waiter with a short lease does not make its process look dead to one with a long lease."""
     line.take(line.waiter())
-    line.stand(crowd.waiter("a"), stale=60_000)
+    line.stand(crowd.waiter("a"), stale=STALE)
     long = line.alive()["p:a"]
     hasty = line.stand(crowd.waiter("a"), stale=1_000)
     line.touch(hasty, stale=1_000)

@@ -424,6 +424,7 @@ async def test_a_look_without_such_records_is_one_that_writes_nothing(
     """The second request, and the work of the server for it, is for the rare case only."""
     for node in "ab":
         await redis_registrar.enrol(stand("job", node))
+    await redis_registrar.look("job")  # from now on the server knows the script
     watch = Watch(redis_registrar.on_server)
     with watch():
         await redis_registrar.look("job")

@@ -412,6 +412,27 @@ async def test_p9_a_cancelled_waiter_is_free_in_half_a_request(
         own_server.resume()
 
 
+@pytest.mark.parametrize("closed", [False, True], ids=["goes on", "closes"])
+async def test_p9_who_slept_through_its_wait_leaves_the_line(
+    valkey: Server, make_client: MakeClient, closed: bool
+) -> None:
+    """The loop stood still until no budget was left: the caller is free, and the place goes."""
+    wait, timeout = 0.2, 0.25
+    options = quick(lease_time=60, request_timeout=timeout, wait_time=wait)
+    async with LeaderElector(make_client(valkey), quick(lease_time=60)) as holder:
+        elector = LeaderElector(make_client(valkey), options)
+        async with holder.lead("one"):
+            waiting = asyncio.create_task(elector.attempt("one", nothing))
+            await wait_until(lambda: in_line(valkey, "one"))
+            time.sleep(wait + 2 * timeout + 0.1)  # noqa: ASYNC251 - this is what is tested
+            with at_most(0.0), pytest.raises(RedisError):
+                await waiting
+            if closed:
+                await elector.aclose()
+            await wait_until(lambda: not in_line(valkey, "one"), within=10.0)
+        await elector.aclose()
+
+
 @pytest.mark.parametrize("entry", ["attempt", "lead", "campaign"])
 async def test_p9_a_cancelled_holder_is_free_in_half_a_request(
     own_server: Server, make_client: MakeClient, entry: str

@@ -143,7 +143,10 @@ class Place(Protocol):
         ...
 
     async def leave(self, budget: Budget) -> None:
-        """Leave the line; what was due to the leaver goes to the next. Idempotent, and quiet."""
+        """Leave the line; what was due to the leaver goes to the next. Idempotent, and quiet.
+
+        With a budget of 0 this does not wait: the request, if one is needed, goes out behind it.
+        """
         ...
 
     def close(self) -> None:

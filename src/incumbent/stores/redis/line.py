@@ -70,7 +70,7 @@ class Desk(Protocol):
         ...
 
     def start_leave(self, line: "Line", place: bytes) -> None:
-        """Let `place`, which nobody here knows, leave the line."""
+        """Let `place` leave the line, without waiting for it."""
         ...
 
     async def ask_touch(self, line: "Line", place: ServerPlace, probe: int) -> Touch:
@@ -135,6 +135,10 @@ class Line:
     async def leave(self, place: ServerPlace, budget: Budget) -> None:
         """Take a place out of the line on the server."""
         await self._desk.leave(self, place.name, budget)
+
+    def start_leave(self, place: ServerPlace) -> None:
+        """The same, without waiting for it."""
+        self._desk.start_leave(self, place.name)
 
     async def settled(self, within: float) -> None:
         """Wait until it is known whether calls are heard."""

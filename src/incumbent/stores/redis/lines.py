@@ -105,7 +105,7 @@ class Lines:
         self._start(line.touch, "incumbent touch")
 
     def start_leave(self, line: Line, place: bytes) -> None:
-        """Let `place`, which nobody here knows, leave the line; it is somebody else's turn."""
+        """Let `place` leave the line in a task of its own; it is somebody else's turn."""
         self._start(partial(self._leave_quietly, line, place), "incumbent leave")
 
     async def ask_touch(self, line: Line, place: ServerPlace, probe: int) -> Touch:

@@ -33,6 +33,10 @@ class Row(Protocol):
         """Take the place out of the line on the server."""
         ...
 
+    def start_leave(self, place: "ServerPlace") -> None:
+        """The same, without waiting for it."""
+        ...
+
 
 class ServerPlace:
     """A place in line, known to the server by its name and kept in order by its arrival."""
@@ -74,8 +78,11 @@ class ServerPlace:
 
     async def leave(self, budget: Budget) -> None:
         if self.open and self.standing:
-            with suppress(Exception):  # what cannot be told is dropped as stale
-                await self._line.leave(self, budget)
+            if budget.total > 0:
+                with suppress(Exception):  # what cannot be told is dropped as stale
+                    await self._line.leave(self, budget)
+            else:
+                self._line.start_leave(self)
         self.close()
 
     def close(self) -> None:

@@ -6,6 +6,7 @@
 -- until when a woken waiter may take its seat.
 
 local AT_ONCE = 1000 -- arguments of one command: more than some thousands do not fit on Lua's stack
+local MOST_STALE = 30000 -- ms for which a process is believed to be there without another word, at most
 local MOST_GONE = 1000 -- places of dead waiters that one script removes: 3 ms of the server
 
 -- The tick is `begins token was`: when the last period began that was run (ms), the token of who ran it, and what the
@@ -57,10 +58,20 @@ local function remove(set, members)
   return count
 end
 
--- Processes of which a deadline is over, as a set, and the names of their deadlines; or nothing.
+-- Deadlines that are over.
 local function overdue(alive, now_ms)
+  return redis.call('ZRANGEBYSCORE', alive, '-inf', now_ms)
+end
+
+-- Deadlines that are further off than any that is set: the clock was ahead then, and was set back.
+local function too_far_off(alive, now_ms)
+  return redis.call('ZRANGEBYSCORE', alive, '(' .. now_ms + MOST_STALE, '+inf')
+end
+
+-- The processes of these deadlines as a set, and the names of all that are to be removed with them; or nothing.
+local function gone_by(names)
   local gone, deadlines = {}, {}
-  for _, name in ipairs(redis.call('ZRANGEBYSCORE', alive, '-inf', now_ms)) do
+  for _, name in ipairs(names) do
     local process = string.match(name, '^p:(.*)') or string.match(name, '^w:%d+:([^:]+):')
     if process then
       gone[process] = true
@@ -125,7 +136,10 @@ local function line_of(channels, queue, alive, now_ms)
   -- A process past its deadline, or one that let a wake-up pass, loses all its places: three hundred frozen waiters
   -- cost one grace, not three hundred. Returns whether there was one.
   function line.prune()
-    local gone, deadlines = overdue(alive, now_ms)
+    for _, name in ipairs(too_far_off(alive, now_ms)) do
+      put(alive, 2 * MOST_STALE, 'XX', now_ms + MOST_STALE, name)
+    end
+    local gone, deadlines = gone_by(overdue(alive, now_ms))
     if not gone then
       return false
     end

@@ -5,7 +5,12 @@
 -- A waiter in line is counted as long as its process is believed to be there.
 
 local fence, waiting = redis.call('GET', KEYS[1]), redis.call('ZCARD', KEYS[2])
-local gone = overdue(KEYS[3], math.floor(now_us() / 1000))
+local now_ms = math.floor(now_us() / 1000)
+local names = overdue(KEYS[3], now_ms)
+for _, name in ipairs(too_far_off(KEYS[3], now_ms)) do
+  names[#names + 1] = name
+end
+local gone = gone_by(names)
 if gone then
   waiting = waiting - #places_of(gone, KEYS[2])
 end

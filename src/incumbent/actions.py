@@ -21,6 +21,9 @@ Kind: TypeAlias = Literal["awaitable", "generator", "plain", "unknown"]
 
 _AWAITABLE: Final = re.compile(r"\b(Awaitable|Coroutine|Future|Task)\b")
 
+FOR_THREADS: Final = "for plain functions in threads, there are the electors of incumbent.blocking"
+FOR_ASYNCIO: Final = "for coroutine functions, there are the electors of incumbent itself"
+
 
 class NoActionError(TypeError):
     """What was called is no action. That is a mistake of the caller, not a run that failed."""
@@ -80,7 +83,7 @@ def check(action: Any, what: str = "action") -> None:
     if kind in {"generator", "plain"}:
         raise TypeError(
             f"{what} must be a coroutine function, not {_named(action)}; if that returns an"
-            " awaitable, annotate it so, or wrap it in a lambda"
+            f" awaitable, annotate it so, or wrap it in a lambda; {FOR_THREADS}"
         )
 
 
@@ -108,7 +111,7 @@ def check_plain(action: Any) -> None:
     if kind_of(action) in {"awaitable", "generator"}:
         raise TypeError(
             "action must be a plain function, whose work is done when it returns,"
-            f" not {_named(action)}"
+            f" not {_named(action)}; {FOR_ASYNCIO}"
         )
 
 
@@ -120,7 +123,9 @@ def awaitable(result: Awaitable[T]) -> Awaitable[T]:
     """
     given: object = result
     if not isinstance(given, CoroutineType) and not inspect.isawaitable(given):
-        raise NoActionError(f"action must return an awaitable, not {type(result).__name__}")
+        raise NoActionError(
+            f"action must return an awaitable, not {type(result).__name__}; {FOR_THREADS}"
+        )
     return result
 
 
@@ -135,7 +140,7 @@ def done(result: T) -> T:
             result.close()  # otherwise Python warns that it was never awaited
         raise NoActionError(
             "action must be a plain function, whose work is done when it returns:"
-            f" it returned an awaitable, {type(result).__name__}"
+            f" it returned an awaitable, {type(result).__name__}; {FOR_ASYNCIO}"
         )
     return result
 

@@ -5,9 +5,9 @@ here, because cronsim is wrong about it around a change of the clocks. See `Once
 Source: https://github.com/cuu508/cronsim
 """
 
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from incumbent.wallclock import SECOND, WallClock
 
@@ -35,9 +35,12 @@ class Ticks:
         try:
             self.around(SOME_TIME)
         except CronSimError as error:
-            raise ValueError(f"not a cron expression: {expression!r}: {error}") from None
+            raise ValueError(
+                f"{expression!r} is no cron expression ({error}): it has five fields, such as"
+                " '0 3 * * *'"
+            ) from None
         except StopIteration:
-            raise ValueError(f"a cron expression that never comes: {expression!r}") from None
+            raise ValueError(f"the cron expression {expression!r} is never due") from None
 
     def around(self, second: int) -> tuple[int, int]:
         """The last tick at or before `second` and the next one after it, since the epoch."""
@@ -93,10 +96,19 @@ def _at_fixed_times(expression: str) -> bool:
 def _zone(zone: str | tzinfo) -> tzinfo:
     if isinstance(zone, tzinfo):
         return zone
+    if zone == "UTC":  # needs no database
+        return UTC
     try:
         return ZoneInfo(zone)
     except TypeError:
         kind = type(zone).__name__
         raise TypeError(f"tz must be the name of a time zone or a tzinfo, not {kind}") from None
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"tz must be the name of a time zone, not {zone!r}") from None
+        if not available_timezones():
+            raise ValueError(
+                f"tz {zone!r} cannot be looked up: this machine has no time zone database. Install"
+                " one (pip install tzdata), or leave tz out for UTC"
+            ) from None
+        raise ValueError(
+            f"tz must be the name of a time zone, such as 'Europe/Berlin', not {zone!r}"
+        ) from None

@@ -6,7 +6,7 @@ Pure. Each message names the rule and the value that broke it.
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, cast
 
-from incumbent.durations import Duration, seconds
+from incumbent.durations import Duration, seconds, shown
 from incumbent.kinds import flag, whole
 from incumbent.periods import Every, OncePer
 
@@ -59,7 +59,7 @@ class Durability:
         time = seconds("timeout", timeout)
         if time < MIN_DURABILITY_TIMEOUT:  # the server takes 0 for no limit
             raise ValueError(
-                f"timeout must be at least {MIN_DURABILITY_TIMEOUT:g} s, not {time:.15g} s"
+                f"timeout must be at least {shown(MIN_DURABILITY_TIMEOUT)}, not {shown(time)}"
             )
         object.__setattr__(self, "replicas", replicas)
         object.__setattr__(self, "timeout", time)
@@ -90,8 +90,8 @@ class LeaderOptions:
     """``"cancel"`` (default) stops the action on a loss, ``"notify"`` only tells the lease."""
     once_per: OncePer | None
     """At most one run per period, across all replicas and seats, by the server's clock: seconds, a
-    `timedelta`, a cron expression, or `OncePer`. Periods of a length are counted from the epoch. A
-    run counts from its start, however it ends. Default None."""
+    `timedelta`, a text such as ``"1d"``, a cron expression, or `OncePer`. Periods of a length are
+    counted from the epoch. A run counts from its start, however it ends. Default None."""
     request_timeout: float
     """The budget of one request; a renewal has at most `lease_time` / 6. Default 5 s."""
     restart: bool
@@ -120,8 +120,8 @@ class LeaderOptions:
         lease = seconds("lease_time", lease_time)
         if not MIN_LEASE_TIME <= lease <= MAX_LEASE_TIME:
             raise ValueError(
-                f"lease_time must be from {MIN_LEASE_TIME:g} s to {MAX_LEASE_TIME:g} s,"
-                f" not {lease:.15g} s"
+                f"lease_time must be from {shown(MIN_LEASE_TIME)} to {shown(MAX_LEASE_TIME)},"
+                f" not {shown(lease)}"
             )
         put = object.__setattr__
         put(self, "lease_time", lease)
@@ -139,7 +139,7 @@ class LeaderOptions:
             lease / 6 if stop_grace is None else seconds("stop_grace", stop_grace),
         )
         put(self, "on_loss", on_loss)
-        put(self, "once_per", None if once_per is None else OncePer.of(once_per))
+        put(self, "once_per", None if once_per is None else OncePer.of(once_per, "once_per"))
         put(self, "request_timeout", seconds("request_timeout", request_timeout))
         put(self, "restart", flag("restart", restart))
         put(self, "durability", durability)
@@ -171,29 +171,32 @@ class LeaderOptions:
         if self.min_hold_time > self.lease_time:
             raise ValueError(
                 "min_hold_time must be at most lease_time: "
-                f"{self.min_hold_time:.15g} s > {self.lease_time:.15g} s"
+                f"{shown(self.min_hold_time)} > {shown(self.lease_time)}"
             )
         if self.max_hold_time is not None and self.max_hold_time <= 0:
-            raise ValueError(f"max_hold_time must be above 0, not {self.max_hold_time:.15g} s")
+            raise ValueError(f"max_hold_time must be above 0, not {shown(self.max_hold_time)}")
         if self.request_timeout <= 0:
-            raise ValueError(f"request_timeout must be above 0, not {self.request_timeout:.15g} s")
+            raise ValueError(f"request_timeout must be above 0, not {shown(self.request_timeout)}")
 
     def _check_durability(self) -> None:
         durability = self.durability
         if durability is None:
             return
         if not isinstance(durability, Durability):
-            raise TypeError(f"durability must be a Durability, not {type(durability).__name__}")
+            raise TypeError(
+                "durability must be a Durability, such as Durability(replicas=1),"
+                f" not {type(durability).__name__}"
+            )
         # One may stand behind another one's WAIT before it comes to its own.
         needed = 2 * (durability.timeout + LATE_WAIT)
         if needed >= self.renewal_budget:
             raise ValueError(
                 "an attempt to renew must have time for two waits for replicas:"
-                f" 2 * (durability.timeout {durability.timeout:.15g} s"
-                f" + {LATE_WAIT:g} s until the server ends it) = {needed:g} s,"
-                f" it has {self.renewal_budget:g} s (the smaller of request_timeout"
-                f" {self.request_timeout:.15g} s and a sixth of lease_time"
-                f" {self.lease_time:.15g} s)"
+                f" 2 * (durability.timeout {shown(durability.timeout)}"
+                f" + {shown(LATE_WAIT)} until the server ends it) = {shown(round(needed, 6))},"
+                f" it has {shown(round(self.renewal_budget, 6))} (the smaller of request_timeout"
+                f" {shown(self.request_timeout)} and a sixth of lease_time"
+                f" {shown(self.lease_time)})"
             )
 
     def _check_timers(self) -> None:
@@ -203,8 +206,8 @@ class LeaderOptions:
         if needed >= self.lease_time:
             raise ValueError(
                 "the timers must fit into lease_time: "
-                f"renewal period and two attempts {renewing:g} s"
-                f" + stop_grace {self.stop_grace:.15g} s"
-                f" + drift allowance {drift:g} s = {needed:g} s,"
-                f" lease_time is {self.lease_time:.15g} s"
+                f"renewal period and two attempts {shown(round(renewing, 6))}"
+                f" + stop_grace {shown(self.stop_grace)}"
+                f" + drift allowance {shown(round(drift, 6))} = {shown(round(needed, 6))},"
+                f" lease_time is {shown(self.lease_time)}; make that longer, or stop_grace shorter"
             )

@@ -6,7 +6,7 @@ Pure: the time is given, as milliseconds since the epoch by the server's clock.
 from datetime import timedelta, tzinfo
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from incumbent.durations import Duration, seconds
+from incumbent.durations import Duration, parse, seconds, shown
 from incumbent.kinds import flag
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class OncePer:
 
     ::
 
-        OncePer(3600)  # each hour, counted from the epoch
+        OncePer(3600)  # each hour, counted from the epoch; also "1h" or timedelta(hours=1)
         OncePer("0 3 * * 1-5", tz="Europe/Berlin")  # from one tick to the next
         OncePer("*/5 * * * *", retry_failed=True)
 
@@ -56,7 +56,8 @@ class OncePer:
         """Say how often.
 
         Args:
-            every: seconds, a `timedelta`, or a cron expression (needs ``incumbent[cron]``).
+            every: seconds, a `timedelta`, a text such as ``"90s"``, ``"1h30m"``, ``"1d"`` or
+                ``"2w"``, or a cron expression (needs ``incumbent[cron]``).
             tz: the time zone of a cron expression, by name or as a `tzinfo`. Default: UTC.
             retry_failed: let the next candidate try in the same period when the action raised. A
                 run whose process died, or whose lease was lost, counts all the same.
@@ -70,31 +71,25 @@ class OncePer:
         self._length = 0
         self._ticks: Ticks | None = None
         self._present = Period(0, 0)
+        every = _length_or_expression("every", every)
         if isinstance(every, str):
             from incumbent import cron  # noqa: PLC0415 - only who needs it loads it
 
             self.every, self._ticks = every, cron.Ticks(every, "UTC" if tz is None else tz)
         elif tz is not None:
-            raise ValueError("tz is for a cron expression; other periods are counted in UTC")
+            raise ValueError(
+                "tz is for a cron expression: leave it out, a period of"
+                f" {shown(every)} is counted in UTC"
+            )
         else:
-            length = seconds("once_per", every)
-            if not SHORTEST <= length <= LONGEST:
-                raise ValueError(
-                    f"once_per must be from {SHORTEST:g} s to {LONGEST:g} s, not {length:.15g} s"
-                )
-            self.every, self._length = length, round(length * 1000)
+            self.every, self._length = every, round(every * 1000)
 
     @classmethod
-    def of(cls, every: "Every") -> "OncePer":
-        """`every` as it is, or as a period."""
+    def of(cls, every: "Every", what: str) -> "OncePer":
+        """`every` as it is, or as a period; `what` names it in errors."""
         if isinstance(every, OncePer):
             return every
-        if not isinstance(every, int | float | timedelta | str):
-            raise TypeError(
-                "once_per must be seconds, a timedelta, a cron expression or OncePer, "
-                f"not {type(every).__name__}"
-            )
-        return cls(every)
+        return cls(_length_or_expression(what, every))
 
     def period(self, now: int) -> Period:
         """The period in which `now` lies."""
@@ -124,4 +119,32 @@ class OncePer:
 
 
 Every: TypeAlias = Duration | str | OncePer
-"""How often: seconds, a `timedelta`, a cron expression, or `OncePer` with what else there is."""
+"""How often: seconds, a `timedelta`, a text such as ``"1d"``, a cron expression, or `OncePer`."""
+
+
+def _length_or_expression(what: str, every: Duration | str) -> float | str:
+    """Seconds, checked, or a cron expression; `what` names the value in errors."""
+    if not isinstance(every, int | float | timedelta | str):
+        raise TypeError(
+            f"{what} must be seconds, a timedelta, a text such as '1d', a cron expression, or"
+            f" OncePer, not {type(every).__name__}"
+        )
+    given: Duration
+    if isinstance(every, str):
+        if len(every.split()) > 1:
+            return every
+        try:
+            given = parse(every)
+        except ValueError:
+            raise ValueError(
+                f"{what} must be a duration such as '90s', '15m' or '1d', or a cron expression of"
+                f" five fields such as '0 3 * * *', not {every!r}"
+            ) from None
+    else:
+        given = every
+    length = seconds(what, given)
+    if not SHORTEST <= length <= LONGEST:
+        raise ValueError(
+            f"{what} must be from {shown(SHORTEST)} to {shown(LONGEST)}, not {shown(length)}"
+        )
+    return length

@@ -175,7 +175,7 @@ def test_the_shortest_time(runs: Runs) -> None:
         (
             ["x", "--once-per", "0 3 * * *", "--tz", "Europe/Berln", "--", "true"],
             2,
-            "tz must be the name of a time zone, not 'Europe/Berln'",
+            "such as 'Europe/Berlin', not 'Europe/Berln'",
         ),
         (["x"], 2, "Error: "),
         (["x", "ls", "-l"], 2, "Error: "),

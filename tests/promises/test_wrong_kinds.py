@@ -128,7 +128,12 @@ for kind, make in each_kind_of_elector().items():
         ("hooks=[coroutine]", {"hooks": [hook]}, TypeError, "not a coroutine function"),
         ("prefix=5", {"prefix": 5}, TypeError, "the key prefix must be a str"),
         ("prefix=''", {"prefix": ""}, ValueError, "blank"),
-        ("options={}", {"options": {}}, TypeError, "options must be LeaderOptions, not dict"),
+        (
+            "options={}",
+            {"options": {}},
+            TypeError,
+            "LeaderOptions, such as .*, not dict",
+        ),
         ("options=class", {"options": LeaderOptions}, TypeError, "options must be LeaderOptions"),
     ):
         case(
@@ -320,7 +325,7 @@ for face in ("leader", "group", "strategic", "thread", "threads"):
                 "x", every=w, action=print if f.startswith("thread") else nothing
             ),
             TypeError,
-            "once_per must be",
+            "every must be",
         )
     for do in (pickle.dumps, copy.copy, copy.deepcopy):
         case(

@@ -215,5 +215,5 @@ def test_a_result_has_its_winner_first() -> None:
     """A winner that is not the first of the ranking is a mistake."""
     a, b = node("a"), node("b")
     for winner, ranking in ((a, (b, a)), (a, ()), (None, (a,))):
-        with pytest.raises(ValueError, match="the first of the ranking"):
+        with pytest.raises(ValueError, match="the first of ranking"):
             ElectionResult(winner, ranking=ranking)

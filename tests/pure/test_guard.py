@@ -236,7 +236,10 @@ async def test_only_a_task_can_be_guarded() -> None:
             said.set_result(str(error))
 
     asyncio.get_running_loop().call_soon(callback)
-    assert await said == "an election needs a running asyncio task"
+    assert await said == (
+        "an election needs a running asyncio task: await it in a coroutine that asyncio.run() runs,"
+        " or take incumbent.blocking"
+    )
 
 
 # -- what the action swallowed --------------------------------------------------------------

@@ -37,7 +37,10 @@ class Service:
 
     def __init__(self, elector: AnyElector, name: str, serve: Serve) -> None:
         if not isinstance(elector, Elector):
-            raise TypeError(f"elector must be an elector for asyncio, not {type(elector).__name__}")
+            raise TypeError(
+                "elector must be an elector for asyncio, such as incumbent.LeaderElector,"
+                f" not {type(elector).__module__}.{type(elector).__qualname__}"
+            )
         actions.check(serve, "serve")
         elector.is_leading(name)  # so that a name that cannot be is said now
         self.elector: AnyElector = elector

@@ -204,7 +204,7 @@ class Elector:
 
         Args:
             name: the election.
-            every: seconds, a `timedelta`, a cron expression, or `OncePer`.
+            every: seconds, a `timedelta`, a text such as ``"1d"``, a cron expression, or `OncePer`.
             action: what to run; `functools.partial` gives it arguments.
 
         Raises:

@@ -60,7 +60,7 @@ class PeriodType(OncePerType):
             return value
         text = str(value).strip()
         try:
-            return OncePer(text if " " in text else durations.parse(text))
+            return OncePer.of(text, "a period")
         except ValueError as error:
             self.fail(str(error), param, ctx)
         except ImportError as error:

@@ -49,7 +49,10 @@ class Elector:
         hooks: Iterable[Hook] | None = None,
     ) -> None:
         if options is not None and not isinstance(options, LeaderOptions):
-            raise TypeError(f"options must be LeaderOptions, not {type(options).__name__}")
+            raise TypeError(
+                "options must be LeaderOptions, such as LeaderOptions(lease_time=30),"
+                f" not {type(options).__name__}"
+            )
         self._prefix = names.key_prefix(prefix)
         self._identity = Identity(None if leader_id is None else names.leader_name(leader_id))
         self._options = options or LeaderOptions()
@@ -214,7 +217,10 @@ class Elector:
             function: Callable[P, Coroutine[Any, Any, T]],
         ) -> Callable[P, Coroutine[Any, Any, T | None]]:
             if not inspect.iscoroutinefunction(function):
-                raise TypeError(f"leader_only decorates coroutine functions, not {function!r}")
+                raise TypeError(
+                    f"leader_only decorates coroutine functions, not {function!r};"
+                    f" {actions.FOR_THREADS}"
+                )
             template = NameTemplate(name, function)
 
             @wraps(function)
@@ -240,7 +246,7 @@ class Elector:
 
         Args:
             name: the election.
-            every: seconds, a `timedelta`, a cron expression, or `OncePer`.
+            every: seconds, a `timedelta`, a text such as ``"1d"``, a cron expression, or `OncePer`.
             action: what to run; `functools.partial` gives it arguments.
 
         Raises:
@@ -249,7 +255,7 @@ class Elector:
                 rights, a key of the wrong type.
             ValueError, TypeError: an argument is not usable; before any I/O.
         """
-        once_per, run = OncePer.of(every), _bind(action)
+        once_per, run = OncePer.of(every, "every"), _bind(action)
 
         def stand(*, wait_time: float, after: int) -> Candidacy:
             options = self._options.changed(once_per=once_per, wait_time=wait_time)

@@ -90,7 +90,10 @@ class StrategicElector(Elector):
         super().__init__(redis, options, seats=1, prefix=prefix, leader_id=node_id, hooks=hooks)
         store = self._office.store
         if not isinstance(store, HasRegistry):
-            raise TypeError(f"a store without a registry of candidates: {store!r}")
+            raise TypeError(
+                "redis must be a client, or a Store that has a registry of candidates,"
+                f" not {store!r}"
+            )
         self._polls = Polls(self._office, store.registry, strategy)
         self._deference = Deference()
         self._record_results = kinds.flag("record_results", record_results)

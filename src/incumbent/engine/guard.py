@@ -9,7 +9,12 @@ Source: https://docs.python.org/3/library/asyncio-task.html#asyncio.Task.uncance
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
-from typing import Any
+from typing import Any, Final
+
+NO_TASK: Final = (
+    "an election needs a running asyncio task: await it in a coroutine that asyncio.run() runs, or"
+    " take incumbent.blocking"
+)
 
 
 class Mark(str):
@@ -34,7 +39,7 @@ class Guard:
         """
         current = asyncio.current_task(loop)
         if current is None:
-            raise RuntimeError("an election needs a running asyncio task")
+            raise RuntimeError(NO_TASK)
         usable = task is not None and not task.done() and task.get_loop() is current.get_loop()
         self._task: asyncio.Task[Any] = task if task is not None and usable else current
         self._baseline = self._task.cancelling()

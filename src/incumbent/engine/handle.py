@@ -8,7 +8,7 @@ from contextvars import ContextVar, Token
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from incumbent.durations import Duration, seconds
+from incumbent.durations import Duration, seconds, shown
 from incumbent.engine.term import Term
 from incumbent.errors import LeadershipLostError
 from incumbent.kinds import text
@@ -104,7 +104,7 @@ class Lease:
         time = seconds("duration", duration)
         if not 0 < time <= MAX_LEASE_TIME:
             raise ValueError(
-                f"duration must be above 0 and at most {MAX_LEASE_TIME:g} s, not {time:g} s"
+                f"duration must be above 0 and at most {shown(MAX_LEASE_TIME)}, not {shown(time)}"
             )
         return await self._term.extend(time)
 
@@ -158,7 +158,7 @@ class Lease:
             raise LeadershipLostError(
                 self.name,
                 self.loss_reason or "expired",
-                f"{remaining:.3f} s are left, {wanted:g} s are needed",
+                f"{remaining:.3f} s are left, {shown(wanted)} are needed",
             )
 
     def __eq__(self, other: object) -> bool:

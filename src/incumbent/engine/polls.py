@@ -75,7 +75,8 @@ class Polls:
             if inspect.iscoroutine(result):
                 result.close()  # otherwise Python warns that it was never awaited
             raise TypeError(
-                f"a strategy must return an ElectionResult, not {type(result).__name__}"
+                "a strategy must return an ElectionResult, such as"
+                f" ElectionResult.of([best, second, ...]), not {type(result).__name__}"
             )
         for each in result.ranking:
             if snapshot.candidate(each.node_id) is None:

@@ -12,6 +12,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
+from incumbent.engine.guard import NO_TASK
 from incumbent.errors import ElectorClosedError
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ class _Wait:
         self._waits.check()
         task = asyncio.current_task()
         if task is None:
-            raise RuntimeError("an election needs a running asyncio task")
+            raise RuntimeError(NO_TASK)
         self.task: asyncio.Task[Any] = task
         self._baseline = task.cancelling()
         self._sent = False

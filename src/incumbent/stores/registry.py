@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from incumbent.durations import Duration, seconds
+from incumbent.durations import Duration, seconds, shown
 from incumbent.names import node_name
 from incumbent.options import MAX_LEASE_TIME, MIN_LEASE_TIME
 from incumbent.stores.base import Budget
@@ -112,6 +112,7 @@ def _ttl(ttl: Duration) -> float:
     given = seconds("ttl", ttl)
     if not MIN_LEASE_TIME <= given <= MAX_LEASE_TIME:
         raise ValueError(
-            f"ttl must be from {MIN_LEASE_TIME:g} s to {MAX_LEASE_TIME:g} s, not {given:.15g} s"
+            f"ttl must be from {shown(MIN_LEASE_TIME)} to {shown(MAX_LEASE_TIME)},"
+            f" not {shown(given)}"
         )
     return given

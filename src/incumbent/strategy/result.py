@@ -25,8 +25,16 @@ class ElectionResult:
     """By node id: what was wrong with its score, and what it counts as."""
 
     def __post_init__(self) -> None:
-        if self.winner is not (self.ranking[0] if self.ranking else None):
-            raise ValueError("the winner must be the first of the ranking")
+        first = self.ranking[0] if self.ranking else None
+        if self.winner is not first:
+            winner = None if self.winner is None else self.winner.node_id
+            has = "and ranking is empty"
+            if first is not None:
+                has = f"the first of ranking is {first.node_id!r}"
+            raise ValueError(
+                f"the winner must be the first of ranking: the winner is {winner!r}, {has}."
+                " ElectionResult.of([best, second, ...]) makes a result of an order"
+            )
 
     @classmethod
     def of(

@@ -9,6 +9,8 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from redis import Redis as BlockingRedis
+from redis import RedisCluster as BlockingCluster
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.client import Pipeline
@@ -388,10 +390,12 @@ def _check(client: Any) -> None:
         return
     if not isinstance(client, Redis) or isinstance(client, Pipeline):
         kind = client if isinstance(client, type) else type(client)
+        hint = "from a URL: redis.asyncio.Redis.from_url(...)"
+        if isinstance(client, BlockingRedis | BlockingCluster):
+            hint = "that is a client for threads, and so are the electors of incumbent.blocking"
         raise TypeError(
             "redis must be a redis.asyncio.Redis or RedisCluster client or a Store, "
-            f"not {kind.__module__}.{kind.__qualname__}; "
-            "from a URL: redis.asyncio.Redis.from_url(...)"
+            f"not {kind.__module__}.{kind.__qualname__}; {hint}"
         )
     pool = client.connection_pool
     real("redis", getattr(pool, "connection_class", type(pool)))

@@ -48,6 +48,11 @@ _KINDS: Final = {
     blocking.UnixDomainSocketConnection: asyncio_connection.UnixDomainSocketConnection,
 }
 
+NO_CONNECT_FUNC: Final = (
+    "incumbent.blocking makes an asyncio client like yours, and cannot for one with a"
+    " redis_connect_func: give it a URL"
+)
+
 
 def twin_of(client: SyncClient | str) -> Client:
     """An asyncio client of the server that `client`, or a URL, speaks to. Connects to nothing.
@@ -64,15 +69,15 @@ def twin_of(client: SyncClient | str) -> Client:
     pool = client.connection_pool
     options: Mapping[str, Any] = pool.connection_kwargs
     if options.get("redis_connect_func") is not None:
-        raise TypeError("a client with a redis_connect_func has no asyncio twin: give a URL")
+        raise TypeError(NO_CONNECT_FUNC)
     if isinstance(pool, SentinelConnectionPool):
         return _sentinel_twin(pool, options)
     real("redis", pool.connection_class)
     kind = _KINDS.get(pool.connection_class)
     if kind is None:
         raise TypeError(
-            f"connections of class {pool.connection_class.__qualname__} have no asyncio twin: "
-            "give a URL"
+            "incumbent.blocking makes an asyncio client like yours, and cannot for connections of"
+            f" class {pool.connection_class.__qualname__}: give it a URL"
         )
     twin = asyncio_connection.ConnectionPool(connection_class=kind, **_plain(options))
     return Redis.from_pool(twin)
@@ -82,9 +87,12 @@ def _check(client: Any) -> None:
     pipelines = Pipeline, ClusterPipeline
     if not isinstance(client, redis.Redis | redis.RedisCluster) or isinstance(client, pipelines):
         kind = client if isinstance(client, type) else type(client)
+        hint = ""
+        if isinstance(client, Redis | RedisCluster):
+            hint = "; that is a client for asyncio, and so are the electors of incumbent itself"
         raise TypeError(
             "redis must be a redis.Redis or RedisCluster client, a URL or a Store, "
-            f"not {kind.__module__}.{kind.__qualname__}"
+            f"not {kind.__module__}.{kind.__qualname__}{hint}"
         )
 
 
@@ -107,7 +115,7 @@ def _sentinel_twin(pool: SentinelConnectionPool, options: Mapping[str, Any]) -> 
 def _cluster_twin(client: redis.RedisCluster) -> RedisCluster:
     known = cast(Any, client)  # redis-py left it without types
     if known.user_on_connect_func is not None:
-        raise TypeError("a client with a redis_connect_func has no asyncio twin: give a URL")
+        raise TypeError(NO_CONNECT_FUNC)
     options = _plain(known.get_connection_kwargs())
     # Those that the user named are among the latter, if the client did not forget them.
     nodes = (*known.get_nodes(), *known.nodes_manager.startup_nodes.values())
@@ -132,5 +140,8 @@ def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
         if name in known:
             taken[name] = value
         elif value:  # what makes a connection safer must not get lost without a word
-            raise TypeError(f"{name} has no asyncio twin")
+            raise TypeError(
+                f"incumbent.blocking makes an asyncio client like yours, which has no {name}: give"
+                " it a URL"
+            )
     return taken

@@ -220,9 +220,10 @@ async def test_no_repr_shows_a_token() -> None:
     )
     shown: list[object] = [elector, elector.for_tenant("acme"), elector.using(wait_time=1), store]
     async with elector.lead("job") as lease:
-        assert {seat.token for seat in store._seats.values()} == store.tokens
+        seats = store._seats["job"].values()
+        assert {seat.token for seat in seats} == store.tokens
         shown += [lease, lease._term, lease._term.claim, lease._term.grant, current_lease()]
-        shown += [*store._seats.values(), elector.leases, await elector.state("job")]
+        shown += [*seats, elector.leases, await elector.state("job")]
         shown.append(await elector.attempt("job", nothing))
     shown += [lease, await elector.state("job")]
     outcomes = [

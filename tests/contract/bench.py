@@ -143,7 +143,7 @@ class Bench:
             assert self.server.cli("DEL", key(election, f"seat:{seat}")) == 1
         else:
             assert isinstance(self.store, MemoryStore)
-            self.store._seats[election, seat].ends_at = 0.0
+            self.store._seats[election][seat].ends_at = 0.0
 
     def now(self) -> float:
         """The wall clock that the store goes by."""

@@ -158,7 +158,7 @@ class Line:
         return answer
 
     def state(self, size: int = 1) -> list[Any]:
-        """How many wait, the last fence, and who has the seats."""
+        """How many wait, the last fence, how many seats there are, and who has them."""
         answer: list[Any] = self.run(
             "state", [*map(self.key, ("fence", "queue", "alive")), *self.seats(size)]
         )
@@ -214,7 +214,7 @@ class Line:
 
     def holders(self, size: int = 1) -> dict[int, str]:
         """Seat and leader."""
-        return {seat[0]: seat[1] for seat in self.state(size)[2:]}
+        return {seat[0]: seat[1] for seat in self.state(size)[3:]}
 
     def content(self) -> dict[str, Any]:
         """What the election's keys hold."""

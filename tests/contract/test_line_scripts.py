@@ -724,8 +724,8 @@ def test_state_counts_who_waits(line: Line, crowd: Processes) -> None:
     line.take(line.waiter(size=2))
     crowd.standing("a", "b", "c", size=2)
     before = line.content()
-    waiting, fence, *seats = line.state(2)
-    assert (waiting, fence) == (3, seats[1][2])
+    waiting, fence, size, *seats = line.state(2)
+    assert (waiting, fence, size) == (3, seats[1][2], 2)
     assert [seat[:2] for seat in seats] == [[0, "leader-1"], [1, "leader-2"]]
     assert line.content() == before
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from itertools import groupby
 
 import pytest
 import redis
@@ -25,8 +26,9 @@ COMMANDS = sorted(
         name.decode().lower()
         for script in SCRIPTS.values()
         if script.name not in {"enrol", "result", "snapshot", "withdraw"}  # which have their own
-        for name in re.findall(rb"redis\.call\('(\w+)'", script.text)
+        for name in re.findall(rb"redis\.p?call\('(\w+)'", script.text)
     }
+    - {"publish", "spublish"}  # without these, changes are looked for
 )
 RIGHTS = ["eval", "evalsha", *COMMANDS]
 USER = "incumbent-test"
@@ -302,6 +304,62 @@ async def test_a_seat_of_the_wrong_type_is_an_error_of_every_call(
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
         await calls[call]()
     assert content(server) == before
+
+
+@pytest.mark.parametrize("name", ["seat:0", "queue", "fence"])
+async def test_an_error_of_a_look_names_the_key(redis_bench: Bench, name: str) -> None:
+    """Whoever asked knows the election; what is wrong in it, only the server has seen."""
+    server = on_server(redis_bench)
+    server.cli("LPUSH", key("job", name), "text")
+    server.cli("PEXPIRE", key("job", name), 60_000)
+    with pytest.raises(redis.ResponseError) as said:
+        await redis_bench.store.state("job", 1, BUDGET)
+    assert "WRONGTYPE" in str(said.value)
+    assert key("job", name) in str(said.value)
+    assert not redis_bench.store.passing(said.value)
+
+
+# -- how many seats there are ----------------------------------------------------------------
+
+
+async def asked(bench: Bench, seats: int) -> list[int]:
+    """For how many seats a look asks the server, request by request."""
+    watch = Watch(on_server(bench))
+    with watch():
+        await bench.store.state("job", seats, BUDGET)
+    return [len(run.keys) - 3 for run, _ in groupby(watch.runs)]
+
+
+async def test_a_look_asks_for_few_seats_unless_there_are_more(redis_bench: Bench) -> None:
+    """So a thousand elections with one seat each do not cost a million keys."""
+    server = on_server(redis_bench)
+    assert await asked(redis_bench, 1024) == [16, 1024], "nobody has led: how many is not known"
+    await redis_bench.elect(claim("job", "a"))
+    assert await asked(redis_bench, 1024) == [16]
+    await redis_bench.elect(claim("job", "b", seats=40))
+    assert await asked(redis_bench, 1024) == [16, 40]
+    assert await asked(redis_bench, 20) == [16, 20]
+    assert await asked(redis_bench, 2) == [2]
+    server.cli("DEL", key("job", "fence"))
+    assert await asked(redis_bench, 1024) == [16, 1024], "the counter is lost: nothing is taken"
+
+
+async def test_the_number_of_seats_is_the_largest_that_a_candidate_knew_of(
+    redis_bench: Bench,
+) -> None:
+    """Also when one with fewer seats is elected after it, and the fence grows all the same."""
+    server = on_server(redis_bench)
+    a, b = claim("job", "a", seats=3), claim("job", "b")
+    first = await redis_bench.elect(a)
+    assert server.cli("GET", key("job", "fence")) == f"{first.fence} 3"
+    await redis_bench.store.release(a, first, 0, BUDGET)
+    second = await redis_bench.elect(b)
+    assert second.fence > first.fence
+    assert server.cli("GET", key("job", "fence")) == f"{second.fence} 3"
+    await redis_bench.store.release(b, second, 0, BUDGET)
+    server.cli("DEL", key("job", "fence"))
+    third = await redis_bench.elect(b)
+    assert server.cli("GET", key("job", "fence")) == str(third.fence)
 
 
 # -- compatibility ---------------------------------------------------------------------------

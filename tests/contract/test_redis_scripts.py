@@ -360,9 +360,11 @@ def test_each_answer_is_one_that_the_header_lists(server: Server) -> None:
     for name, answer in heard:
         header = parse(TEXTS[name])
         if name == "state":
-            (listed,) = re.findall(r"^\{waiting, fence, \{([\w, ]+)\}, \.\.\.\}$", header.returns)
-            assert answer[:2] == [1, server.cli("GET", fence)]
-            assert [len(seat) for seat in answer[2:]] == [len(listed.split(", "))]
+            (listed,) = re.findall(
+                r"^\{waiting, fence, seats, \{([\w, ]+)\}, \.\.\.\}$", header.returns
+            )
+            assert answer[:3] == [1, *server.cli("GET", fence).split()[:1], 2]
+            assert [len(seat) for seat in answer[3:]] == [len(listed.split(", "))]
         elif name == "touch":
             assert len(answer) == len(header.returns.split(", "))
         else:

@@ -474,6 +474,20 @@ async def test_p10_the_state_follows_at_once(bench: Bench) -> None:
     assert await bench.names("job") == []
 
 
+@pytest.mark.parametrize("candidates", [40, 2])
+async def test_p10_the_state_shows_all_seats_however_many_are_asked_for(
+    bench: Bench, candidates: int
+) -> None:
+    """Who asks need not know how many seats there are; who knows of fewer sees these."""
+    await bench.fill("job", map(str, range(candidates)), seats=40)
+    await bench.elect(claim("job", "b", seats=41))
+    everybody = [(seat, f"leader-{seat}") for seat in range(candidates)]
+    everybody.append((candidates, "leader-b"))
+    assert await bench.names("job", 1024) == everybody
+    assert await bench.names("job", 40) == everybody[:40]
+    assert await bench.names("job", 2) == everybody[:2]
+
+
 # -- fences ----------------------------------------------------------------------------------
 
 

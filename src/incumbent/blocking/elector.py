@@ -274,7 +274,7 @@ class Elector:
         return run(lambda: twin.force_release(name, seat=seat, fence=fence))
 
     def state(self, name: str) -> LeaderState:
-        """Who leads `name` now, by one round trip to the server.
+        """Who leads `name` now, by one round trip to the server; two for more than 16 seats.
 
         Raises:
             redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.

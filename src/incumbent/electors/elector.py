@@ -312,7 +312,7 @@ class Elector:
         return await self._office.store.force_release(election, seat, fence, budget)
 
     async def state(self, name: str) -> LeaderState:
-        """Who leads `name` now, by one round trip to the server.
+        """Who leads `name` now, by one round trip to the server; two for more than 16 seats.
 
         Raises:
             redis.exceptions.RedisError: no answer within two `request_timeout`s, or an error.

@@ -87,7 +87,7 @@ class MemoryStore:
     """
 
     def __init__(self) -> None:
-        self._seats: dict[tuple[str, int], _Seat] = {}
+        self._seats: dict[str, dict[int, _Seat]] = {}
         self._fences: dict[str, int] = {}
         self._runs: dict[str, _Run] = {}
         """The last run that counts for a period."""
@@ -108,7 +108,7 @@ class MemoryStore:
         return self._registry
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} with {len(self._seats)} seats>"
+        return f"<{type(self).__name__} with {sum(map(len, self._seats.values()))} seats>"
 
     @property
     def replicates(self) -> bool:
@@ -182,7 +182,7 @@ class MemoryStore:
             left = _left(held, now)
             self._tell(claim.election, SeatRetained(grant.seat, held.fence, left))
         else:
-            del self._seats[claim.election, grant.seat]
+            self._free(claim.election, grant.seat)
             self._tell(claim.election, SeatFreed(grant.seat, held.fence))
         self._look(claim.election)
         return "released"
@@ -191,7 +191,7 @@ class MemoryStore:
         self._restore(claim)
         for number, seat in self._taken(claim.election, claim.seats, clock.now()).items():
             if seat.token == claim.token:
-                del self._seats[claim.election, number]
+                self._free(claim.election, number)
                 self._tell(claim.election, SeatFreed(number, seat.fence))
         self._look(claim.election)
 
@@ -334,19 +334,20 @@ class MemoryStore:
     # -- seats -------------------------------------------------------------------------------
 
     def _taken(self, election: str, seats: int, now: float) -> dict[int, _Seat]:
-        taken: dict[int, _Seat] = {}
-        for number in range(seats):
-            seat = self._seats.get((election, number))
-            if seat is None:
-                continue
-            if seat.ends_at <= now:
-                del self._seats[election, number]
-            else:
-                taken[number] = seat
-        return taken
+        known = self._seats.get(election, {})
+        for number in [number for number, seat in known.items() if seat.ends_at <= now]:
+            self._free(election, number)
+        return {number: known[number] for number in sorted(known) if number < seats}
+
+    def _free(self, election: str, number: int) -> None:
+        known = self._seats[election]
+        del known[number]
+        if not known:
+            del self._seats[election]
 
     def _sit(self, claim: Claim, number: int, now: float) -> _Seat:
-        seat = self._seats[claim.election, number] = _Seat(
+        seats = self._seats.setdefault(claim.election, {})
+        seat = seats[number] = _Seat(
             claim.token,
             claim.leader_id,
             self._next_fence(claim.election),

@@ -304,7 +304,8 @@ class _Look:
             return [] if gone or (token and _number(fence)) else [f"{shown} is no seat"]
         if part == "fence":
             value = await self._ask(self._client.get(key))
-            return [] if value is None or _number(value) else [f"{shown} is no fence"]
+            good = value is None or all(map(_number, text(value).split(" ", 1)))
+            return [] if good else [f"{shown} is no fence"]
         if part == "candidates":
             store = RedisStore(self._client, self._prefix)
             try:

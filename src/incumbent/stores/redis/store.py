@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from incumbent.stores.redis.transaction import BlockingTransaction, Transaction
     from incumbent.stores.redis.watching import Watching
 
+AT_FIRST: Final = 16
+"""How many seats a look asks for, until the server has said that the election has more."""
+
 MOST_CLOCKS: Final = 3
 """How often a claim is sent because the server's clock said another period."""
 
@@ -324,10 +327,19 @@ class RedisStore:
 
     async def _look(self, election: str, seats: int, budget: Budget) -> tuple[LeaderState, int]:
         """The state, and the last fence that was given."""
-        keys = keys_of(self._prefix, election, seats)
-        waiting, fence, *taken = await self._caller.run(scripts.STATE, keys.touch, (), budget)
+        began, asked = clock.now(), min(seats, AT_FIRST)
+        reply = await self._ask_state(election, asked, budget)
+        wanted = min(seats, int(reply[2]) or seats)
+        if wanted > asked:
+            left = Budget(budget.total - (clock.now() - began), budget.each)
+            reply = await self._ask_state(election, wanted, left)
+        waiting, fence, _, *taken = reply
         leaders = tuple(leader_of(seat) for seat in taken)
         return LeaderState(election, leaders, int(waiting)), int(fence)
+
+    def _ask_state(self, election: str, seats: int, budget: Budget) -> Awaitable[Reply]:
+        keys = keys_of(self._prefix, election, seats)
+        return self._caller.run(scripts.STATE, keys.touch, (), budget)
 
     async def _leave(self, claim: Claim, budget: Budget, place: bytes) -> None:
         keys = keys_of(self._prefix, claim.election, claim.seats)

@@ -127,15 +127,22 @@ end
 -- anything has changed.
 local seat_key = KEYS[6 + seat]
 local fence, since = string.format('%.0f', now), string.format('%.0f', now_ms)
-local fence_ttl = math.max(FENCE_TTL, 2 * lease)
-local old = redis.call('SET', fence_key, fence, 'PX', fence_ttl, 'GET')
-local last = tonumber(old or 0)
+
+local function count(seats)
+  local value = seats > 1 and fence .. ' ' .. seats or fence
+  return redis.call('SET', fence_key, value, 'PX', math.max(FENCE_TTL, 2 * lease), 'GET')
+end
+
+local seats = #KEYS - 5
+local old = count(seats)
+local last, known = counter(old or '0')
+last = tonumber(last)
 if not (last and last < MAX_FENCE) then
   redis.call('SET', fence_key, old, 'KEEPTTL')
   return redis.error_reply('ERR the fence counter of this election is not one of ours')
-elseif last >= now then
-  fence = string.format('%.0f', last + 1)
-  redis.call('SET', fence_key, fence, 'PX', fence_ttl)
+elseif last >= now or known > seats then
+  fence = string.format('%.0f', math.max(last + 1, now))
+  count(math.max(known, seats))
 end
 redis.call('HSET', seat_key, 'token', token, 'leader', leader, 'fence', fence, 'since', since, 'longest', lease)
 local bounded = redis.pcall('PEXPIRE', seat_key, lease)

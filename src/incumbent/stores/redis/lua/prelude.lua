@@ -21,6 +21,13 @@ local function channels_of(fence, database)
   return string.sub(fence, 1, -6) .. 'db' .. database .. ':'
 end
 
+-- What the fence's key says: the last fence, as text, and how many seats the candidates have known of. The second is there
+-- for groups only. Returns nothing if it is no counter of ours.
+local function counter(value)
+  local fence, seats = string.match(value, '^(%d+) ?(%d*)$')
+  return fence, fence and (tonumber(seats) or 1)
+end
+
 -- Lets a key live `wanted` ms from now at least; never shortens that. Returns its new TTL.
 local function prolong(key, wanted)
   local ttl = redis.call('PTTL', key)

@@ -18,7 +18,7 @@ if seat[1] then
   end
   leader = {0, seat[2] or '', seat[3] or '0', seat[4] or '0', sound, seat[1] == RETAINED and 1 or 0}
 end
-local fence = redis.call('GET', KEYS[2]) or '0'
+local fence = counter(redis.call('GET', KEYS[2]) or '') or '0'
 local records, now = redis.call('HGETALL', KEYS[1]), now_us()
 if ARGV[1] == '1' then
   local ahead, back = {}, 0

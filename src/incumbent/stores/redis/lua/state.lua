@@ -1,10 +1,22 @@
--- Who has the seats of an election, how many stand in line, and the last fence that was given. Reads only.
+-- Who has the seats of an election, how many stand in line, the last fence that was given, and how many seats there are.
+-- Reads only.
 -- KEYS: fence queue alive seat+
 -- ARGV:
--- Returns: {waiting, fence, {seat, leader, fence, since, ttl, retained}, ...}
--- A waiter in line is counted as long as its process is believed to be there.
+-- Returns: {waiting, fence, seats, {seat, leader, fence, since, ttl, retained}, ...}
+-- `seats` is the most that a candidate has known of; 0 when that is not known: nobody has led for a day, or the counter is
+-- lost. A waiter in line is counted as long as its process is believed to be there. An error names the key that it is about.
 
-local fence, waiting = redis.call('GET', KEYS[1]), redis.call('ZCARD', KEYS[2])
+local function about(key, reply)
+  reply.err = reply.err .. ': ' .. key
+  return reply
+end
+
+local count, waiting = redis.pcall('GET', KEYS[1]), redis.pcall('ZCARD', KEYS[2])
+if type(count) == 'table' then
+  return about(KEYS[1], count)
+elseif type(waiting) == 'table' then
+  return about(KEYS[2], waiting)
+end
 local now_ms = math.floor(now_us() / 1000)
 local names = overdue(KEYS[3], now_ms)
 for _, name in ipairs(too_far_off(KEYS[3], now_ms)) do
@@ -14,10 +26,13 @@ local gone = gone_by(names)
 if gone then
   waiting = waiting - #places_of(gone, KEYS[2])
 end
-local answer = {waiting, fence and string.match(fence, '^%d+$') or '0'}
+local fence, seats = counter(count or '')
+local answer = {waiting, fence or '0', seats or 0}
 for i = 4, #KEYS do
-  local seat = redis.call('HMGET', KEYS[i], 'token', 'leader', 'fence', 'since')
-  if seat[1] then
+  local seat = redis.pcall('HMGET', KEYS[i], 'token', 'leader', 'fence', 'since')
+  if seat.err then
+    return about(KEYS[i], seat)
+  elseif seat[1] then
     answer[#answer + 1] = {
       i - 4, seat[2] or '', seat[3] or '0', seat[4] or '0', redis.call('PTTL', KEYS[i]), seat[1] == RETAINED and 1 or 0,
     }

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -14,6 +14,7 @@ from cli.stage import INCUMBENT, SOURCE, Program, Run, Runs, seat
 from cli.terminal import Terminal
 from incumbent import LeaderOptions
 from incumbent.blocking import GroupElector, Lease
+from incumbent.stores.redis.wire import Reply, Request, Wire
 from kit.servers import Server
 from kit.waiting import wait_until_blocking
 
@@ -185,6 +186,67 @@ def test_a_frozen_server_is_given_up(ask: Inside, own_server: Server) -> None:
             assert ask(*arguments, "--timeout", "500ms", url=own_server.url).code == 69
     finally:
         own_server.resume()
+
+
+def fence(name: str) -> str:
+    """The key of an election's counter."""
+    return f"incumbent:{{{name}}}:fence"
+
+
+def test_one_key_of_the_wrong_type_is_one_bad_line(ask: Inside, valkey: Server) -> None:
+    """With the names of the election and of the key; all others are shown, and the code is 1."""
+    for name in ("a", "b", "c"):
+        valkey.cli("SET", fence(name), "1", "PX", 60_000)
+    valkey.cli("SET", seat("b"), "foreign", "PX", 60_000)
+    said = ask("status")
+    a, b, c = said.out.splitlines()
+    assert (said.code, said.err, a, c) == (1, "", "a: nobody leads", "c: nobody leads")
+    assert b.startswith("b: cannot be read: WRONGTYPE ")
+    assert seat("b") in b
+    assert ask("status", "c", "b").out.splitlines() == [c, b]
+    told = ask("status", "--json")
+    assert told.code == 1
+    assert [each["name"] for each in told.value["elections"]] == ["a", "b", "c"]
+    assert seat("b") in told.value["elections"][1]["error"]
+    said = ask("status", "b")
+    assert (said.code, said.out) == (69, "")
+    assert seat("b") in said.err
+
+
+def test_an_election_that_this_user_may_not_see_is_one_bad_line(
+    ask: Inside, own_server: Server
+) -> None:
+    """The others are shown."""
+    for name in ("a", "b"):
+        own_server.cli("SET", fence(name), "1", "PX", 60_000)
+    own_server.cli("ACL", "SETUSER", "some", "on", ">secret", "~incumbent:{a}:*", "+@all")
+    url = own_server.url.replace("redis://", "redis://some:secret@")
+    said = ask("status", url=url)
+    a, b = said.out.splitlines()
+    assert (said.code, said.err, a) == (1, "", "a: nobody leads")
+    assert b.startswith("b: cannot be read: ")
+    assert "perm" in b.lower()
+
+
+def test_status_asks_about_many_elections_in_one_round_trip(
+    ask: Inside, valkey: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by one, a thousand elections on a far server would take minutes."""
+    sent: list[int] = []
+    exchange = Wire._exchange
+
+    async def counted(wire: Wire, requests: Sequence[Request]) -> Reply:
+        sent.append(len(requests))
+        return await exchange(wire, requests)
+
+    monkeypatch.setattr(Wire, "_exchange", counted)
+    names = [f"job-{number}" for number in range(300)]
+    for name in names:
+        valkey.cli("SET", fence(name), "1", "PX", 60_000)
+    said = ask("status", "--json")
+    assert sorted(names) == [each["name"] for each in said.value["elections"]]
+    assert sum(sent) >= 300
+    assert len(sent) <= 5
 
 
 # -- watch -----------------------------------------------------------------------------------

@@ -23,5 +23,10 @@ def connect(url: str) -> Client:
 
 def unavailable(error: ServerError, client: Client) -> UnavailableError:
     """What ends a command to which `client`'s server gave this error; it shows no password."""
-    said = " ".join(str(discreet(error, client)).split())
+    said = reason(error, client)
     return UnavailableError(f"the server does not answer as it should: {said}")
+
+
+def reason(error: ServerError, client: Client) -> str:
+    """What `client`'s server said, or why there was no answer: one line that shows no password."""
+    return " ".join(str(discreet(error, client)).split())

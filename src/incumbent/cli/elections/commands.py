@@ -11,6 +11,9 @@ from incumbent.cli.parameters import asks, json_option
 NOTHING_DONE: Final = 1
 """Exit code of a command that found nobody to do it to, or was told not to."""
 
+NOT_ALL: Final = 1
+"""Exit code of a command that could not read all that it should show."""
+
 seat_option: Final = click.option(
     "--seat", type=click.IntRange(0, 1023), metavar="N", help="Which seat of a group."
 )
@@ -20,7 +23,10 @@ seat_option: Final = click.option(
 @asks
 @json_option
 @click.argument("names", metavar="[NAME...]", nargs=-1, shell_complete=elections)
-def status(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
+@click.pass_context
+def status(
+    context: click.Context, /, *, names: tuple[str, ...], as_json: bool, **where: Any
+) -> None:
     r"""Show who leads NAME, and how many stand in line; or all elections.
 
     \b
@@ -33,18 +39,21 @@ def status(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
 
     --json gives {"elections": [{"name", "leaders", "waiting"}]}; each of the leaders has "seat",
     "leader_id", "fence", "since", "remaining" (seconds) and "retained" (true where only a minimum
-    hold keeps the seat, and nobody leads).
+    hold keeps the seat, and nobody leads). An election that cannot be read, because a key of it has
+    a wrong type or this user has no right to it, has an "error" instead.
 
     \b
     Exit codes:
       0    shown, also when nobody leads
+      1    shown, but some of them cannot be read
       2    usage
       64   an argument cannot be used
-      69   no server, or none that answers as it should
+      69   no server, or none of them can be read
     """
     from incumbent.cli.elections import performance
 
-    performance.status(Where(**where), names, as_json=as_json)
+    read = performance.status(Where(**where), names, as_json=as_json)
+    context.exit(0 if read else NOT_ALL)
 
 
 @click.command(options_metavar="[OPTIONS]")

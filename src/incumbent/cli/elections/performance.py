@@ -6,30 +6,30 @@ from collections.abc import Sequence
 import click
 
 from incumbent import LeaderInfo, LeaderState
-from incumbent.cli.asking import Where, ask, asking
+from incumbent.cli.asking import Unreadable, Where, ask, asking
 from incumbent.cli.elections import words
 from incumbent.cli.endings import MistakeError
 from incumbent.cli.output import say, tell, tell_json
 from incumbent.printable import printable
 
 
-def status(where: Where, names: Sequence[str], *, as_json: bool) -> None:
-    """Show some elections, or all."""
+def status(where: Where, names: Sequence[str], *, as_json: bool) -> bool:
+    """Show some elections, or all. Returns whether all could be read."""
 
-    async def question(where: Where) -> dict[str, LeaderState]:
+    async def question(where: Where) -> dict[str, LeaderState | Unreadable]:
         async with asking(where) as asker:
-            # One after the other: a glance at a large fleet must not be a burst.
-            return {name: await asker.state(name) for name in names or await asker.names()}
+            return await asker.states(names or await asker.names())
 
     states = ask(where, question)
     if as_json:
         values = [words.state_value(name, state) for name, state in states.items()]
         tell_json({"elections": values})
-        return
-    for line in words.state_lines(states):
-        tell(line)
-    if not states:
-        say(f"no elections under the prefix {where.prefix!r}")
+    else:
+        for line in words.state_lines(states):
+            tell(line)
+        if not states:
+            say(f"no elections under the prefix {where.prefix!r}")
+    return not any(isinstance(state, Unreadable) for state in states.values())
 
 
 def step_down(where: Where, name: str, seat: int | None, *, as_json: bool) -> int:

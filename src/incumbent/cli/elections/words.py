@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from incumbent import LeaderInfo, LeaderState
+from incumbent.cli.asking import Unreadable
 from incumbent.printable import printable
 
 
@@ -20,8 +21,10 @@ def leader_value(leader: LeaderInfo) -> dict[str, Any]:
     }
 
 
-def state_value(name: str, state: LeaderState) -> dict[str, Any]:
+def state_value(name: str, state: LeaderState | Unreadable) -> dict[str, Any]:
     """An election, for programs."""
+    if isinstance(state, Unreadable):
+        return {"name": name, "error": state.reason}
     leaders = [leader_value(leader) for leader in state.leaders]
     return {"name": name, "leaders": leaders, "waiting": state.waiting}
 
@@ -35,14 +38,22 @@ def seat_line(leader: LeaderInfo) -> str:
     )
 
 
-def state_lines(states: Mapping[str, LeaderState]) -> Iterable[str]:
+def state_lines(states: Mapping[str, LeaderState | Unreadable]) -> Iterable[str]:
     """All there is to say about some elections."""
     for name, state in states.items():
+        if isinstance(state, Unreadable):
+            yield unreadable_line(name, state)
+            continue
         waiting = f", {state.waiting} in line" if state.waiting else ""
         nobody = "" if state.leaders else ": nobody leads"
         yield f"{printable(name)}{nobody}{waiting}"
         for leader in state.leaders:
             yield f"  {seat_line(leader)}"
+
+
+def unreadable_line(name: str, state: Unreadable) -> str:
+    """What is the matter with an election that cannot be read."""
+    return f"{printable(name)}: cannot be read: {printable(state.reason)}"
 
 
 def change_lines(name: str, old: LeaderState | None, new: LeaderState) -> Iterable[str]:

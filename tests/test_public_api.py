@@ -77,6 +77,7 @@ def test_the_names_are_pinned() -> None:
         "NotDurableError",
         "NotElectedError",
         "OncePer",
+        "Outage",
         "Outcome",
         "SkipReason",
         "Skipped",

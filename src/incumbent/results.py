@@ -63,6 +63,16 @@ class LeaderState(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Outage(Value):
+    """The server is not heard: what was known of an election may be out of date."""
+
+    since: datetime
+    """When it was heard last, by the clock of this machine, in UTC."""
+    error: Exception
+    """What came of the last look at it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Elected(Value, Generic[T_co]):
     """The action ran under the lease, to its end, and returned `value`."""
 

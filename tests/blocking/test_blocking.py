@@ -403,9 +403,13 @@ def test_three_threads_have_one_leader_at_a_time(valkey: Server) -> None:
 def test_a_watcher_sees_it_come_and_go(elector: LeaderElector) -> None:
     """State by state; closing ends the iteration, also from another thread."""
     watch = elector.watch("one")
+    states = [watch.state]
     assert next(watch).leaders == ()
     with elector.lead("one") as lease:
         assert next(watch).leaders[0].fence == lease.fence
+        states.append(watch.state)
+        assert watch.outage is None
+    assert [state and state.leaders[0].fence for state in states] == [None, lease.fence]
     assert next(watch).leaders == ()
     rest: list[Any] = []
     with thread(lambda: rest.extend(watch)):

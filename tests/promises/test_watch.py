@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import gc
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
 import redis.asyncio
 from redis.exceptions import ResponseError
 
-from incumbent import GroupElector, LeaderElector, LeaderState, MemoryStore
+from incumbent import GroupElector, LeaderElector, LeaderState, MemoryStore, Outage
 from incumbent.engine.watch import Watch
 from incumbent.stores import hub
 from kit.fixtures import MakeClient, MakeProxy
@@ -49,6 +50,11 @@ class Viewer:
 def told(state: LeaderState) -> str:
     """A state in short."""
     return " ".join(info.leader_id + "+" * info.retained for info in state.leaders) or "-"
+
+
+def outage_of(viewer: Viewer) -> Outage | None:
+    """What it could ask for now."""
+    return viewer.watch.outage
 
 
 View = Callable[[LeaderElector | GroupElector], Viewer]
@@ -350,6 +356,45 @@ async def test_after_a_cut_it_is_told_what_has_changed_meanwhile(
         await proxy.restore()
         await viewer.has("-", "b")
     await viewer.has("-", "b", "-")
+
+
+async def test_p10_an_outage_is_known_and_what_was_known_before_is_marked_by_it(
+    far: LeaderElector, b: LeaderElector, proxy: Proxy, view: View
+) -> None:
+    """Nobody is shown an old leader as the present one: since when, and why, can be asked for."""
+    viewer = view(far)
+    assert (viewer.watch.state, viewer.watch.outage) == (None, None)
+    async with b.using(lease_time=60).lead("job") as lease:
+        await wait_until(lambda: viewer.story[-1:] == ["b"])
+        state = viewer.watch.state
+        assert state is not None
+        assert (state.name, state.leaders[0].fence) == ("job", lease.fence)
+        assert viewer.watch.outage is None
+        proxy.cut(refuse=True)
+        outage = await wait_until(lambda: viewer.watch.outage, what="it is noticed")
+        assert state.leaders[0].since <= outage.since <= datetime.now(UTC)
+        await wait_until(
+            lambda: (now := outage_of(viewer)) and isinstance(now.error, redis.ConnectionError),
+            what="it is known why",
+        )
+        await proxy.restore()
+        await wait_until(lambda: viewer.watch.outage is None, what="it is over")
+    await wait_until(lambda: viewer.story[-1] == "-")
+    await viewer.watch.aclose()
+    assert (viewer.watch.state, viewer.watch.outage) == (None, None)
+
+
+async def test_p10_a_silent_server_is_noticed_when_the_lease_should_have_ended(
+    far: LeaderElector, b: LeaderElector, proxy: Proxy, view: View
+) -> None:
+    """No connection breaks, and no look has failed yet."""
+    viewer = view(far.using(request_timeout=60))
+    async with b.using(lease_time=1).lead("job"):
+        await viewer.has("b")
+        proxy.silence()
+        outage = await wait_until(lambda: viewer.watch.outage, what="it is noticed")
+        assert isinstance(outage.error, TimeoutError)
+        assert viewer.story == ["b"]
 
 
 async def test_a_change_during_a_short_cut_is_told(

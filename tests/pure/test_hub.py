@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from incumbent.results import LeaderInfo, LeaderState
+from incumbent.results import LeaderInfo, LeaderState, Outage
 from incumbent.stores import hub as hubs
 from incumbent.stores.base import Budget
 from incumbent.stores.board import SeatFreed, SeatTaken, Snapshot
@@ -89,6 +90,12 @@ def snapshot(fence: int, *fences: int, remaining: float = 30.0) -> Snapshot:
 
 def taken(fence: int) -> SeatTaken:
     return SeatTaken(0, fence, SINCE, 30.0, "x")
+
+
+def outage_of(mailbox: Mailbox) -> Outage | None:
+    """What the watcher is told of the server."""
+    assert mailbox.teller is not None
+    return mailbox.teller.outage
 
 
 async def fences(mailbox: Mailbox, count: int) -> list[int]:
@@ -237,6 +244,88 @@ async def test_looks_that_fail_are_repeated_with_pauses(source: Source) -> None:
     assert 2 <= len(source.asked) <= 6
     source.answer = lambda: snapshot(7, 7)
     assert await fences(mailbox, 1) == [7]
+
+
+async def test_a_look_that_fails_begins_an_outage_and_one_that_does_not_ends_it(
+    source: Source,
+) -> None:
+    """Since the server was heard last, and why; who comes later is told the same."""
+
+    def away() -> Snapshot:
+        raise OSError("away")
+
+    mailbox = await source.ready()
+    before = datetime.now(UTC)
+    assert outage_of(mailbox) is None
+    source.its_hub.heard(taken(7))
+    await fences(mailbox, 1)
+    source.answer = away
+    source.its_hub.deaf()
+    outage = await wait_until(lambda: outage_of(mailbox))
+    assert before <= outage.since <= datetime.now(UTC)
+    assert str(outage.error) == "away"
+    other = source.watch()
+    assert outage_of(other) == outage
+    source.answer = lambda: snapshot(7, 7)
+    assert await fences(other, 1) == [7]
+    assert outage_of(mailbox) is outage_of(other) is None
+
+
+async def test_a_look_without_an_answer_is_an_outage_as_well(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Noticed before it counts as failed, and over with the answer."""
+    monkeypatch.setattr(hubs, "SLOW", 0.05)
+    source.gate.clear()
+    mailbox = source.watch()
+    source.its_hub.listening()
+    outage = await wait_until(lambda: outage_of(mailbox))
+    assert isinstance(outage.error, TimeoutError)
+    source.gate.set()
+    await mailbox.take()
+    assert outage_of(mailbox) is None
+
+
+async def test_what_is_known_now_can_be_asked_for(source: Source) -> None:
+    """With what has changed since the last state: the rest of a lease, and how many wait."""
+    mailbox = source.watch()
+    assert mailbox.teller is not None
+    teller = mailbox.teller
+    assert teller.present(mailbox) is None
+    source.answer = lambda: snapshot(7, 7, remaining=20.0)
+    source.its_hub.listening()
+    await mailbox.take()
+    await wait_until(lambda: (now := teller.present(mailbox)) and now.leaders[0].remaining < 20)
+    waiting = Snapshot(replace(snapshot(7, 7).state, waiting=3), 7)
+    source.answer = lambda: waiting
+    source.its_hub.listening()
+    await wait_until(lambda: (now := teller.present(mailbox)) and now.waiting == 3)
+    now = teller.present(mailbox)
+    assert now is not None
+    assert 20 < now.leaders[0].remaining <= 30
+    mailbox.end()
+    assert teller.present(mailbox) is None
+
+
+@pytest.mark.parametrize(
+    ("remaining", "earliest", "step"),
+    [(30.0, hubs.LONGEST_PERIOD, hubs.TOGETHER), (4.0, 4.0, hubs.ENDS_TOGETHER)],
+    ids=["by time", "at the end of a lease"],
+)
+async def test_looks_of_many_elections_are_taken_at_the_same_times(
+    source: Source, remaining: float, earliest: float, step: float
+) -> None:
+    """So they leave as one, whenever each of them was looked at before."""
+    source.answer = lambda: snapshot(7, 7, remaining=remaining)
+    await source.ready()
+    for looked_at in (1000.0, 1000.001, 1000.123, 1000.26):
+        source.its_hub._looked_at = looked_at
+        for board, _ in source.its_hub._watchers.values():
+            board.ask()
+            board.answer(source.answer(), looked_at)
+        due = source.its_hub._due()
+        assert due / step == pytest.approx(round(due / step), abs=1e-6)
+        assert 0 <= due - (looked_at + earliest) <= step + hubs.A_LITTLE_LATER
 
 
 async def test_an_error_that_will_not_pass_ends_all_and_lets_others_begin_anew(

@@ -13,6 +13,21 @@ def states(count: int, first: int = 0) -> list[LeaderState]:
     return [LeaderState("job", (), number) for number in range(first, first + count)]
 
 
+class Teller:
+    """Fills nothing, and keeps who has left."""
+
+    outage = None
+
+    def __init__(self) -> None:
+        self.left: list[Mailbox] = []
+
+    def present(self, mailbox: Mailbox) -> None:
+        return None
+
+    def leave(self, mailbox: Mailbox) -> None:
+        self.left.append(mailbox)
+
+
 async def test_states_come_in_order() -> None:
     """Those that are there, and those that somebody waits for."""
     mailbox = Mailbox()
@@ -61,12 +76,13 @@ async def test_an_error_comes_behind_what_is_unread_and_once() -> None:
 
 async def test_who_fills_it_hears_of_its_end_once() -> None:
     """However often it is ended."""
-    ends: list[Mailbox] = []
+    teller = Teller()
     mailbox = Mailbox()
-    mailbox.joined(ends.append)
+    mailbox.joined(teller)
     mailbox.end()
     mailbox.end()
-    assert ends == [mailbox]
+    assert teller.left == [mailbox]
+    assert mailbox.teller is None
 
 
 async def test_two_at_once_are_one_too_many() -> None:
@@ -95,7 +111,7 @@ def test_the_end_of_one_whose_loop_is_gone_disturbs_nobody() -> None:
     mailbox = Mailbox()
 
     async def begin() -> None:
-        mailbox.joined(lambda _: None)
+        mailbox.joined(Teller())
 
     asyncio.run(begin())
     mailbox.end()

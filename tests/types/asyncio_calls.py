@@ -21,6 +21,7 @@ from incumbent import (
     LossReason,
     MemoryStore,
     OncePer,
+    Outage,
     Outcome,
     Skipped,
     SkipReason,
@@ -74,6 +75,8 @@ async def called(elector: LeaderElector) -> None:
         assert_type(maybe, Lease | None)
     async for state in elector.watch("one"):
         assert_type(state, LeaderState)
+    assert_type(elector.watch("one").state, LeaderState | None)
+    assert_type(elector.watch("one").outage, Outage | None)
     await elector.aclose()
     await elector.run_if_leader("one", count, 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await elector.run_if_leader("one", len, "x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -6,7 +6,15 @@ from typing import Any, Never, assert_type
 
 from redis import Redis
 
-from incumbent import LeaderInfo, LeaderOptions, LeaderState, LossReason, MemoryStore, Outcome
+from incumbent import (
+    LeaderInfo,
+    LeaderOptions,
+    LeaderState,
+    LossReason,
+    MemoryStore,
+    Outage,
+    Outcome,
+)
 from incumbent.blocking import GroupElector, LeaderElector, Lease, current_lease
 from incumbent.fencing.blocking import fenced_eval, guard
 
@@ -48,6 +56,8 @@ def called(elector: LeaderElector) -> None:
         assert_type(maybe, Lease | None)
     for state in elector.watch("one"):
         assert_type(state, LeaderState)
+    assert_type(elector.watch("one").state, LeaderState | None)
+    assert_type(elector.watch("one").outage, Outage | None)
     elector.watch("one").close()
     elector.close()
     elector.run_if_leader("one", count, 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

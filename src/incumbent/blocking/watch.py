@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Self
 
-from incumbent import LeaderState
+from incumbent import LeaderState, Outage
 from incumbent.blocking.job import run
 from incumbent.engine.watch import Watch as Pushed
 
@@ -28,6 +28,16 @@ class Watch(Iterator[LeaderState]):
         async for state in self._pushed:
             return state
         return None
+
+    @property
+    def state(self) -> LeaderState | None:
+        """What is known now, without waiting for a change; None before the first state."""
+        return self._pushed.state
+
+    @property
+    def outage(self) -> Outage | None:
+        """Since when the server has not been heard, and why; None as long as it is."""
+        return self._pushed.outage
 
     def close(self) -> None:
         """End the iteration, also one that another thread waits in, quietly. Idempotent."""

@@ -335,11 +335,15 @@ class Elector:
         `waiting` is that of the last look at the server: one is taken when a lease may have ended,
         which nobody publishes, and after ten seconds without one.
 
-        A cut connection is survived, with back-off: then what has changed meanwhile is told. Any
-        number of watchers of an election share one subscription. Without the right to subscribe,
-        changes are looked for every second. Of more than 1,000 states that were not read yet, the
-        oldest are dropped. The iteration ends quietly when this elector is closed; a loop that is
-        left by ``break``, an error or a cancellation leaves nothing behind.
+        A cut connection is survived, with back-off: then what has changed meanwhile is told. As
+        long as the server is not heard, the `outage` of what this returns says since when, and why;
+        its `state` is what is known now, or was known before.
+
+        Any number of watchers of an election share one subscription, and looks at many elections
+        leave together. Without the right to subscribe, changes are looked for every second. Of more
+        than 1,000 states that were not read yet, the oldest are dropped. The iteration ends quietly
+        when this elector is closed; a loop that is left by ``break``, an error or a cancellation
+        leaves nothing behind.
 
         Raises:
             redis.exceptions.RedisError: from the iteration; what will not pass by itself: wrong

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Self
 
-from incumbent.results import LeaderState
+from incumbent.results import LeaderState, Outage
 from incumbent.stores.mailbox import Mailbox
 
 
@@ -34,6 +34,27 @@ class Watch(AsyncIterator[LeaderState]):
         finally:
             # Or the traceback of a cancellation would keep alive, and open, what was left by it.
             del self
+
+    @property
+    def state(self) -> LeaderState | None:
+        """What is known now, without waiting for a change: `remaining` and `waiting` are current.
+
+        None before the first state, and when the iteration has ended. With an `outage` it is what
+        was known before.
+        """
+        teller = self._mailbox.teller
+        state = None if teller is None else teller.present(self._mailbox)
+        return None if state is None else replace(state, name=self._name)
+
+    @property
+    def outage(self) -> Outage | None:
+        """Since when the server has not been heard, and why; None as long as it is.
+
+        It is noticed when the connection breaks, when a known lease should have ended, and after
+        twelve seconds at most. The iteration goes on when it is over.
+        """
+        teller = self._mailbox.teller
+        return None if teller is None else teller.outage
 
     def close(self) -> None:
         """End the iteration, also one that is under way, quietly. Idempotent."""

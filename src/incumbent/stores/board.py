@@ -96,6 +96,10 @@ class Board:
         """When the first of the known leases ends, if nobody renewed it; infinite without any."""
         return min((held.ends_at for held in self._held.values()), default=math.inf)
 
+    def present(self, now: float) -> LeaderState | None:
+        """The election as it is known now; None before the first snapshot."""
+        return self._state(self._held, now) if self._known else None
+
     def interrupt(self) -> None:
         """Messages may have been missed: only a snapshot that is asked for from now on helps."""
         self._whole = self._asked = False

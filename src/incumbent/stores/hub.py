@@ -10,6 +10,7 @@ import asyncio
 import math
 import random
 from contextvars import Context
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -17,6 +18,7 @@ import anyio
 
 from incumbent import clock, process
 from incumbent.backoff import pause_after
+from incumbent.results import LeaderState, Outage
 from incumbent.shield import outlast
 from incumbent.stores.base import Budget
 from incumbent.stores.bell import Bell
@@ -25,6 +27,15 @@ from incumbent.stores.mailbox import Mailbox
 
 LONGEST_PERIOD: Final = 10.0
 """The most seconds between two looks, while messages are heard."""
+
+TOGETHER: Final = 0.25
+"""Looks are put off to multiples of so many seconds: those of many elections leave as one."""
+
+ENDS_TOGETHER: Final = 0.05
+"""The same for looks at the ends of leases, which are not put off for as long."""
+
+SLOW: Final = 1.0
+"""Seconds without an answer to a look that count as an outage."""
 
 SILENT: Final = 1.0
 """Seconds between two looks while none is."""
@@ -93,6 +104,12 @@ class Hub:
         self._wanted = True
         """Whether somebody needs a look, whatever the time."""
         self._opened_at = clock.now()
+        self._heard_at = datetime.now(UTC)
+        """When the server was heard last; as long as it has not been, when this began."""
+        self._asked_at = math.inf
+        """When the look began that is under way."""
+        self._error: Exception | None = None
+        """What the last look met, if it failed."""
         self._looked_at = self._retry_at = -math.inf
         self._early_until = math.inf
         self._waited_longer = False
@@ -103,10 +120,24 @@ class Hub:
     def join(self, mailbox: Mailbox, seats: int, budget: Budget) -> None:
         """Tell `mailbox` what is now, and what changes."""
         self._watchers[mailbox] = _Watcher(Board(self.election, seats), budget)
-        mailbox.joined(self._leave)
+        mailbox.joined(self)
         self._want()
 
-    def _leave(self, mailbox: Mailbox) -> None:
+    @property
+    def outage(self) -> Outage | None:
+        """Since when the server has not been heard, and why."""
+        error = self._error
+        if error is None and clock.now() > self._asked_at + SLOW:
+            error = TimeoutError("the server has not answered yet")
+        return None if error is None else Outage(self._heard_at, error)
+
+    def present(self, mailbox: Mailbox) -> LeaderState | None:
+        """What is known now; None before the first look."""
+        watcher = self._watchers.get(mailbox)
+        return None if watcher is None else watcher.board.present(clock.now())
+
+    def leave(self, mailbox: Mailbox) -> None:
+        """It has ended."""
         self._watchers.pop(mailbox, None)
         if not self._watchers:
             # By way of the loop: mailboxes are also ended outside of it.
@@ -144,6 +175,7 @@ class Hub:
     def heard(self, message: Message) -> None:
         """A message has come."""
         self._unheard = 0
+        self._heard_at = datetime.now(UTC)
         now = clock.now()
         for mailbox, (board, _) in tuple(self._watchers.items()):
             mailbox.put(board.heard(message, now))
@@ -185,10 +217,12 @@ class Hub:
         if self._wanted:
             return self._retry_at if self._settled else self._opened_at + SILENT
         quiet = self._hearing and not self._unheard
-        due = self._looked_at + (LONGEST_PERIOD if quiet else SILENT)
+        due = _grid(self._looked_at + (LONGEST_PERIOD if quiet else SILENT), TOGETHER)
         end = min(board.soonest for board, _ in self._watchers.values())
-        # One that was past when it was seen may be that of a key without any: no hurry.
-        due = min(due, end + A_LITTLE_LATER if end > self._looked_at else self._looked_at + SILENT)
+        if end <= self._looked_at:
+            # One that was past when it was seen may be that of a key without any: no hurry.
+            end = self._looked_at + SILENT
+        due = min(due, _grid(end + A_LITTLE_LATER, ENDS_TOGETHER))
         return max(due, self._retry_at)
 
     async def _look(self) -> None:
@@ -200,18 +234,23 @@ class Hub:
             board.ask()
         seats = max(board.seats for board, _ in watchers)
         budget = max(budget for _, budget in watchers)
+        self._asked_at = clock.now()
         try:
             snapshot = await self._source.snapshot(self.election, seats, budget)
         except Exception as error:
             if not self._source.passing(error):
                 raise
+            self._error = error
             self._failures += 1
             pause = pause_after(
                 self._failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
             )
             self._wanted, self._retry_at = True, clock.now() + pause
             return
-        self._failures, self._retry_at = 0, -math.inf
+        finally:
+            self._asked_at = math.inf
+        self._failures, self._retry_at, self._error = 0, -math.inf, None
+        self._heard_at = datetime.now(UTC)
         self._looked_at = now = clock.now()
         for mailbox, (board, _) in tuple(self._watchers.items()):
             mailbox.put(board.answer(snapshot, now))
@@ -238,6 +277,11 @@ class Hub:
         # Once: if it helps not, it is those who are elected that may not publish.
         if self._unheard == 1:
             self._source.distrust(self)
+
+
+def _grid(time: float, step: float) -> float:
+    """The first multiple of `step` that is not before `time`."""
+    return math.ceil(time / step) * step if math.isfinite(time) else time
 
 
 class Hubs:

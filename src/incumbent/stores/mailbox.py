@@ -6,14 +6,31 @@ Knows nothing of elections but that the newest states matter most. Belongs to on
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, Protocol
 
-from incumbent.results import LeaderState
+from incumbent.results import LeaderState, Outage
 from incumbent.stores.bell import Bell
 
 MOST_UNREAD: Final = 1000
 """States that are kept for a slow reader; of more, the oldest are dropped."""
+
+
+class Teller(Protocol):
+    """Who fills a mailbox."""
+
+    @property
+    def outage(self) -> Outage | None:
+        """Since when the server has not been heard, and why."""
+        ...
+
+    def present(self, mailbox: "Mailbox") -> LeaderState | None:
+        """What is known now, in terms of this mailbox."""
+        ...
+
+    def leave(self, mailbox: "Mailbox") -> None:
+        """It has ended."""
+        ...
 
 
 class Mailbox:
@@ -23,16 +40,17 @@ class Mailbox:
         self.loop: asyncio.AbstractEventLoop | None = None
         """The loop of who fills it; None as long as nobody does."""
         self.ended: bool = False
-        self._on_end: Callable[[Mailbox], None] | None = None
+        self.teller: Teller | None = None
+        """Who fills it, as long as somebody does."""
         self._unread: deque[LeaderState] = deque(maxlen=MOST_UNREAD)
         self._error: Exception | None = None
         self._bell = Bell()
         self._taking = False
 
-    def joined(self, on_end: "Callable[[Mailbox], None]") -> None:
-        """It is filled from now on, in the running loop; `on_end` is told when it ends."""
+    def joined(self, teller: Teller) -> None:
+        """It is filled from now on, in the running loop; `teller` is told when it ends."""
         self.loop = asyncio.get_running_loop()
-        self._on_end = on_end
+        self.teller = teller
 
     def put(self, states: Iterable[LeaderState]) -> None:
         """Add `states`."""
@@ -47,12 +65,12 @@ class Mailbox:
         self.ended, self._error = True, error
         if error is None:
             self._unread.clear()
-        on_end, self._on_end = self._on_end, None
+        teller, self.teller = self.teller, None
         if self.loop is None or self.loop.is_closed():
             return
         self._bell.ring()
-        if on_end is not None:
-            on_end(self)
+        if teller is not None:
+            teller.leave(self)
 
     async def take(self) -> LeaderState:
         """The next state; StopAsyncIteration when there are no more."""

@@ -26,6 +26,12 @@ PACKAGES = {
     "test": ["nox>=2025.10.14"],
     "demo": ["--editable", f"{ROOT}[cli,embedded]"],
     "clocks": ["--editable", f"{ROOT}[cron]", "tzdata"],
+    "shake": [
+        "--editable",
+        f"{ROOT}[cli,cron,embedded,fastapi]",
+        "--group",
+        f"{ROOT}/pyproject.toml:test",
+    ],
     "bench": ["--editable", f"{ROOT}[embedded]", "python-redis-lock>=4", "redis-fifo-lock>=0.3"],
 }
 # The caller's own Python settings, which would leak into what we run.

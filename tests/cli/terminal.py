@@ -1,4 +1,4 @@
-"""A pseudo-terminal with a command in it, and somebody who reads and types."""
+"""A pseudo-terminal with a program in it, and somebody who reads and types."""
 
 import os
 import pty
@@ -6,7 +6,7 @@ import re
 import select
 import struct
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fcntl import ioctl
 from termios import TIOCSCTTY, TIOCSWINSZ
 
@@ -16,19 +16,18 @@ from kit.waiting import wait_until_blocking
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
 
 
-class Terminal:
-    """The command, as the leader of a session whose terminal this is: 24 lines of 100 columns."""
+class Typist:
+    """A program, as the leader of a session whose terminal this is: 24 lines of 100 columns."""
 
-    def __init__(self, url: str, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
         self._ours, theirs = pty.openpty()
         ioctl(self._ours, TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-        ours = {"PYTHONPATH": SOURCE, "INCUMBENT_URL": url, "TERM": "xterm", "COLUMNS": "100"}
         self.process = subprocess.Popen(
-            [*INCUMBENT, *arguments],
+            command,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env={**os.environ, **ours, **(env or {})},
+            env={**os.environ, "PYTHONPATH": SOURCE, "TERM": "xterm", "COLUMNS": "100", **env},
             start_new_session=True,
             preexec_fn=_take_terminal,  # noqa: PLW1509 - it is one call, and no thread holds a lock
         )
@@ -70,6 +69,13 @@ class Terminal:
             self.process.kill()
             self.process.wait()
         os.close(self._ours)
+
+
+class Terminal(Typist):
+    """The command on a terminal."""
+
+    def __init__(self, url: str, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+        super().__init__([*INCUMBENT, *arguments], {"INCUMBENT_URL": url, **(env or {})})
 
 
 def _take_terminal() -> None:

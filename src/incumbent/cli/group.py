@@ -4,6 +4,7 @@ A command is a module, or a package, of this room and is added here. What is hea
 it runs, so that ``incumbent --help`` stays quick.
 """
 
+import os
 from typing import Final
 
 import click
@@ -58,6 +59,10 @@ _complete()
 
 def run() -> int:
     """Run what the process's arguments say. Returns the exit code."""
+    if "_INCUMBENT_COMPLETE" in os.environ:
+        from incumbent.cli.completion import shells
+
+        shells.register()
     try:
         return int(incumbent.main(prog_name="incumbent", standalone_mode=False) or 0)
     except click.Abort:

@@ -5,7 +5,7 @@ from typing import Any, Final
 import click
 
 from incumbent.cli.asking import Where
-from incumbent.cli.completion import elections
+from incumbent.cli.completion.names import elections
 from incumbent.cli.parameters import asks, json_option
 
 NOTHING_DONE: Final = 1

@@ -1,7 +1,8 @@
-"""What a shell completes on the command line beyond commands and options: names of elections.
+"""The names of elections, from which a shell completes.
 
 The server is asked for them, for a moment; where it does not answer there is nothing to choose
-from, and nothing is said.
+from, and nothing is said. Not offered are names that a terminal must not show as they are, and to
+those who have not typed ``-`` names that begin so, which would be taken for options.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import click
 
 from incumbent.cli.connection import DEFAULT_URL
 from incumbent.cli.serving import EMBEDDED
+from incumbent.printable import is_printable
 
 WITHIN: Final = 1.0
 """Seconds, for connecting and looking."""
@@ -27,7 +29,12 @@ def elections(context: click.Context, parameter: click.Parameter, incomplete: st
     others = cast("tuple[str, ...]", given if isinstance(given, tuple) else ())
     prefix = str(context.params.get("prefix") or "incumbent")
     return [
-        name for name in _names(url, prefix) if name.startswith(incomplete) and name not in others
+        name
+        for name in _names(url, prefix)
+        if name.startswith(incomplete)
+        and (incomplete or not name.startswith("-"))
+        and name not in others
+        and is_printable(name)
     ]
 
 

@@ -346,3 +346,22 @@ def test_in_a_thread(valkey: Server) -> None:
             assert client.ping()
         assert relay.proxy.commands["PING"] == 2
     assert [thread.name for thread in threading.enumerate() if thread.name == "proxy"] == []
+
+
+async def test_refuses(proxy: Proxy, connect: Connect) -> None:
+    """Some commands, so many times or all: the answers keep their order, and nothing is done."""
+    client = connect()
+    proxy.refuse("OOM no memory", "EVAL", times=1)
+    proxy.refuse("READONLY no writes", "SET")
+    async with client.pipeline(transaction=False) as pipe:
+        pipe.execute_command("PING")
+        pipe.execute_command("EVAL", SCRIPT, 1, "kit:n")
+        pipe.execute_command("EVAL", SCRIPT, 1, "kit:n")
+        pipe.execute_command("SET", "kit:x", 1, "PX", 60_000)
+        pong, refused, done, refused_too = await pipe.execute(raise_on_error=False)
+    assert (pong, done) == (True, 1)
+    assert isinstance(refused, redis.exceptions.OutOfMemoryError)
+    assert isinstance(refused_too, redis.exceptions.ReadOnlyError)
+    assert await _key(client) == 1
+    await proxy.restore()
+    assert await client.set("kit:x", 1, px=60_000)

@@ -13,7 +13,7 @@ import redis
 from cli.inside import Inside
 from incumbent.blocking import StrategicElector
 from incumbent.cli.doctor.judgement import judge
-from incumbent.stores.redis.facts import TRIES, Facts
+from incumbent.stores.redis.facts import CONNECTING, TRIES, Facts, Trouble
 from incumbent.strategy import Fifo
 from kit.fixtures import StartServer
 from kit.servers import Server
@@ -36,7 +36,6 @@ def facts(**changes: Any) -> Facts:
         "ahead": 0.0,
         "strayed": 0.0,
         "watched": 1.0,
-        "refused": (),
         "heard": True,
         "keys": 3,
     }
@@ -76,6 +75,7 @@ def test_what_is_well_needs_no_words() -> None:
     assert levels() == {}
 
 
+REFUSES_INFO = Trouble("INFO", "NOPERM", "no")
 REPLICAS = {**WELL, "connected_slaves": 2}
 LEAST = {"min-replicas-to-write": "1", "min-replicas-max-lag": "10"}
 
@@ -84,6 +84,7 @@ LEAST = {"min-replicas-to-write": "1", "min-replicas-max-lag": "10"}
     ("changes", "expected"),
     [
         ({"info": {}}, {"server": "note"}),
+        ({"info": {}, "troubles": (REFUSES_INFO,)}, {"server": "note"}),
         ({"info": {**WELL, "redis_version": "6.0.16"}}, {"server": "wrong"}),
         ({"info": {**WELL, "cluster_enabled": 1}}, {"server": "note"}),
         ({"info": {**WELL, "maxmemory_policy": "allkeys-lru"}}, {"eviction": "note"}),
@@ -110,14 +111,34 @@ LEAST = {"min-replicas-to-write": "1", "min-replicas-max-lag": "10"}
         ({"config": {"appendfsync": "always", "save": ""}}, {}),
         ({"info": {**WELL, "rdb_last_bgsave_status": "err"}}, {"persistence": "wrong"}),
         ({"round_trip": 6.0}, {"latency": "wrong"}),
-        ({"refused": ("HSET",)}, {"rights": "wrong"}),
+        ({"troubles": (Trouble("HSET", "NOPERM", "no"),)}, {"rights": "wrong"}),
+        ({"troubles": (Trouble("CONFIG", "NOPERM", "no"),)}, {}),
+        ({"troubles": (Trouble("HSET", "UNKNOWN", "no"),)}, {"commands": "wrong"}),
+        ({"troubles": (Trouble("HSET", "", "wrong number of arguments"),)}, {}),
+        ({"troubles": (Trouble("GET", "", "not supported"),)}, {"refused": "wrong"}),
+        ({"troubles": (Trouble("SET", "OOM", "full"),)}, {"refused": "wrong"}),
+        ({"troubles": (Trouble("SET", "MOVED", "elsewhere"),)}, {"server": "note"}),
+        (
+            {"troubles": (Trouble("SET", "READONLY", "no"),), "info": {**WELL, "role": "slave"}},
+            {"replication": "wrong"},
+        ),
+        ({"troubles": (Trouble("SET", "silent", "late"),)}, {"answers": "wrong"}),
+        ({"troubles": (Trouble("SET", "unasked", "late"),)}, {"answers": "note"}),
+        ({"troubles": (Trouble("SET", "cut", "lost"),)}, {"connection": "wrong"}),
+        ({"troubles": (Trouble(CONNECTING, "NOPERM", "no SELECT"),)}, {"rights": "wrong"}),
+        ({"troubles": (Trouble(CONNECTING, "LOADING", "wait"),)}, {"refused": "wrong"}),
+        ({"round_trip": None, "troubles": (Trouble("PING", "", "no"),)}, {"latency": "note"}),
+        (
+            {"ahead": None, "troubles": (Trouble("TIME", "NOPERM", "no"),)},
+            {"clock": "note", "rights": "wrong"},
+        ),
         ({"ahead": -3.0}, {"clock": "note"}),
         ({"strayed": 0.5}, {"clock": "wrong"}),
         ({"heard": False}, {"pub/sub": "wrong"}),
         ({"lasting": ("a",)}, {"keys": "wrong"}),
         ({"corrupt": ("a",)}, {"keys": "wrong"}),
         ({"ahead_of_time": ("a",)}, {"keys": "wrong"}),
-        ({"scanned": False}, {"keys": "note"}),
+        ({"unscanned": "SCAN: no"}, {"keys": "note"}),
         ({"names": 1_000_000, "waiting": 10_000, "candidates": 1_000}, {}),
         ({"names": 1_000_001}, {"names": "note"}),
         ({"waiting": 10_001}, {"line": "note"}),

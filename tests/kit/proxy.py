@@ -30,6 +30,8 @@ Direction = Literal["requests", "replies", "both"]
 HOST = "127.0.0.1"
 STARTS = 10
 CHUNK = 65536
+NOTHING = b"*1\r\n$4\r\nPING\r\n"
+"""What the server gets in place of a request that is refused: its answer keeps the order."""
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 HANDSHAKE = frozenset({"HELLO", "AUTH", "CLIENT", "SELECT", "COMMAND", "READONLY"})
 SUBSCRIBING = frozenset(f"{kind}{deed}SUBSCRIBE" for kind in ("", "P", "S") for deed in ("", "UN"))
@@ -61,6 +63,7 @@ class _Rule:
     commands: frozenset[str]
     times: int | None = None
     cut: bool = False
+    answer: bytes = b""
 
     def takes(self, command: str) -> bool:
         wanted = command in self.commands if self.commands else command not in HANDSHAKE
@@ -95,11 +98,14 @@ class _Lane:
 
 @dataclass(slots=True, eq=False)
 class _Link:
-    """One client's connection: two lanes, and the commands whose replies are still to come."""
+    """One client's connection: two lanes, and the commands whose replies are still to come.
+
+    Each with the answer that it gets in place of the server's, if it is refused.
+    """
 
     requests: _Lane
     replies: _Lane
-    unanswered: deque[str] = field(default_factory=deque)
+    unanswered: deque[tuple[str, bytes]] = field(default_factory=deque)
 
     @property
     def lossy(self) -> bool:
@@ -133,6 +139,7 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self._delays: dict[Direction, float] = {}
         self._drops: list[_Rule] = []
+        self._refusals: list[_Rule] = []
         self._holds: dict[Direction, _Hold] = {}
         self._held = 0
         self._silence: Literal["both", "replies"] | None = None
@@ -199,11 +206,19 @@ class Proxy:
         for lane in _lanes(direction):
             self._delays[lane] = seconds
 
-    def drop_replies(self, times: int = 1, *commands: str, cut: bool = False) -> None:
+    def refuse(self, error: str, *commands: str, times: int | None = None) -> None:
+        """Answer requests of these commands (or all but the handshake) by `error`; nothing is done.
+
+        The next `times` of them, or all.
+        """
+        self._refusals.append(_Rule(_names(commands), times, answer=f"-{error}\r\n".encode()))
+
+    def drop_replies(self, times: int | None = 1, *commands: str, cut: bool = False) -> None:
         """Swallow the next `times` replies, of these commands or of all but the handshake.
 
-        Each goes as a whole, the next one goes through. With `cut` the connection is reset in
-        place of the reply, as when a network fails between the deed and its answer.
+        All of them if `times` is None. Each goes as a whole, the next one goes through. With `cut`
+        the connection is reset in place of the reply, as when a network fails between the deed and
+        its answer.
         """
         self._drops.append(_Rule(_names(commands), times, cut))
 
@@ -242,6 +257,7 @@ class Proxy:
         self.release()
         self._delays.clear()
         self._drops.clear()
+        self._refusals.clear()
         self._silence = None
         for link in list(self._links):
             if link.lossy and reset:
@@ -314,13 +330,18 @@ class Proxy:
     def _take_request(self, link: _Link, message: bytes) -> None:
         name = command_name(message)
         self.commands[name] += 1
-        if name not in SUBSCRIBING:  # these are answered by pushes
-            link.unanswered.append(name)
+        rule = next((rule for rule in self._refusals if rule.takes(name)), None)
+        if rule is not None:
+            link.unanswered.append((name, rule.answer))
+            message = NOTHING
+        elif name not in SUBSCRIBING:  # these are answered by pushes
+            link.unanswered.append((name, b""))
         self._enqueue(link.requests, name, message)
 
     def _take_reply(self, link: _Link, message: bytes) -> None:
         push = is_push(message) or not link.unanswered
-        name = "" if push else link.unanswered.popleft()
+        name, refusal = ("", b"") if push else link.unanswered.popleft()
+        message = refusal or message
         rule = None if push else next((rule for rule in self._drops if rule.takes(name)), None)
         if rule is None:
             self._enqueue(link.replies, name, message)

@@ -28,7 +28,8 @@ def doctor(context: click.Context, /, *, lease: float, as_json: bool, **where: A
 
     It looks at the server's version, eviction, replication, min-replicas, persistence, the rights
     of this user, the clocks, messages, and all keys under the prefix: those without an end, and
-    corrupt ones. It changes nothing, and takes a second or more.
+    corrupt ones. What the server refuses, or does not answer within --timeout, is a finding, too.
+    It changes nothing, and takes a second or more.
 
     --json gives {"ok", "findings": [{"about", "level", "found", "means", "advice"}]}; a level is
     "ok", "note" (a bound that one should know) or "wrong".
@@ -39,7 +40,7 @@ def doctor(context: click.Context, /, *, lease: float, as_json: bool, **where: A
       1    something is wrong
       2    usage
       64   an argument cannot be used
-      69   no server, or none that answers as it should
+      69   no server, or it refuses the log-in
     """
     from incumbent.cli.doctor import performance
 

@@ -1,10 +1,10 @@
 """What facts about a server mean for elections, and what to do about it. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from incumbent.stores.redis import fitness
-from incumbent.stores.redis.facts import Facts
+from incumbent.stores.redis.facts import CONNECTING, NO_ANSWER, TRIES, Facts, Trouble
 from incumbent.stores.redis.fitness import Finding
 
 OLDEST: Final = (6, 2)
@@ -16,11 +16,23 @@ SHOWN: Final = 5
 """How many keys are named."""
 
 
+NEEDED: Final = frozenset({*TRIES, "SUBSCRIBE"})
+"""The commands that elections need."""
+
+ANSWERED: Final = NEEDED - {"EVALSHA", "HSET", "SET", "ZADD"}
+"""Those but for what is tried in a way that always ends in a complaint."""
+
+NOT_ALLOWED: Final = frozenset({"NOPERM", "UNKNOWN"})
+
+
 def judge(facts: Facts, lease: float) -> list[Finding]:
     """All findings, for electors with this lease time."""
+    if facts.trouble(CONNECTING) is not None:
+        return [*_refusals(facts)]
     return [
         *_version(facts),
         *_answers(facts, lease),
+        *_refusals(facts),
         *fitness.eviction(facts.info),
         *_replication(facts, lease),
         *fitness.persistence(facts.info, facts.config),
@@ -38,7 +50,7 @@ def _version(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "server",
             "note",
-            "INFO is not allowed to this user",
+            _unknown(facts, "INFO"),
             "version, memory, replication and persistence were not looked at",
             "let this user run INFO, or ask as another one",
         )
@@ -61,6 +73,10 @@ def _version(facts: Facts) -> Iterator[Finding]:
 
 
 def _answers(facts: Facts, lease: float) -> Iterator[Finding]:
+    if facts.round_trip is None:
+        means, advice = "round trips were not measured", "let this user run PING"
+        yield Finding("latency", "note", _unknown(facts, "PING"), means, advice)
+        return
     found = f"{facts.round_trip * 1000:.1f} ms for a round trip"
     if facts.round_trip > lease / 6:
         means = f"a renewal has {lease / 6:.2g} s at most with a lease of {lease:g} s"
@@ -95,10 +111,87 @@ def _replication(facts: Facts, lease: float) -> Iterator[Finding]:
     yield from fitness.least_replicas(facts.info, facts.config, lease)
 
 
+_TROUBLES: Final[dict[str, Finding]] = {
+    "silent": Finding(
+        "answers",
+        "wrong",
+        "none to {commands}",
+        "such a request costs all the time that it has, and then fails",
+        "look for a proxy that does not pass it; SLOWLOG GET shows what takes long",
+    ),
+    "unasked": Finding(
+        "answers", "note", "not asked: {commands}", "{said}", "ask again when it answers"
+    ),
+    "cut": Finding(
+        "connection",
+        "wrong",
+        "lost at {commands}: {said}",
+        "such a request is sent again, and fails if that is always so",
+        "look at the server's log, and for a proxy that does not pass it",
+    ),
+    "MOVED": Finding(
+        "server",
+        "note",
+        "no slot of this node was found",
+        "what it refuses was not looked at",
+        "look at a node that has slots",
+    ),
+}
+"""By the kind of trouble."""
+
+
+def _refusals(facts: Facts) -> Iterator[Finding]:
+    """What had no proper answer, but for rights that are missing."""
+    replica = facts.info.get("role") == "slave"
+    for kind, troubles in _by_kind(facts.troubles).items():
+        if replica and kind in {"READONLY", "MOVED"}:
+            continue  # it is told that this is one
+        commands, said = _some(_commands(troubles)), _said(troubles[0])
+        if kind in fitness.REFUSALS:
+            yield Finding("refused", "wrong", f"{commands}: {said}", *fitness.REFUSALS[kind])
+        elif kind in _TROUBLES:
+            words = {"commands": commands, "said": said}
+            about, level, *rest = _TROUBLES[kind]
+            yield Finding(about, level, *(each.format_map(words) for each in rest))
+        elif kind in NOT_ALLOWED:
+            if troubles[0].command == CONNECTING:
+                advice = "give this user the right, or change the URL"
+                yield Finding("rights", "wrong", said, "nobody can connect in this way", advice)
+        else:
+            for command in _commands(each for each in troubles if each.command in ANSWERED):
+                found = f"{command}: {said}"
+                means, advice = "elections need it, and fail", "ask whoever runs the server"
+                yield Finding("refused", "wrong", found, means, advice)
+
+
+def _by_kind(troubles: Iterable[Trouble]) -> dict[str, list[Trouble]]:
+    kinds: dict[str, list[Trouble]] = {}
+    for each in troubles:
+        kinds.setdefault(each.kind, []).append(each)
+    return kinds
+
+
+def _commands(troubles: Iterable[Trouble]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.command for each in troubles))
+
+
+def _said(trouble: Trouble) -> str:
+    """What the server said, with the word in front, which redis-py may have taken away."""
+    kind, said = trouble.kind, trouble.said
+    return f"{kind} {said}" if kind in fitness.REFUSALS and kind not in said else said
+
+
 def _rights(facts: Facts) -> Iterator[Finding]:
-    refused = facts.refused
+    needed = [each for each in facts.troubles if each.command in NEEDED]
+    unknown = _commands(each for each in needed if each.kind == "UNKNOWN")
+    refused = _commands(each for each in needed if each.kind == "NOPERM")
+    if unknown:
+        means = "the server does not know them: elections fail"
+        advice = "use a server on which they are neither renamed nor left out"
+        yield Finding("commands", "wrong", f"missing: {' '.join(unknown)}", means, advice)
     if not refused:
-        yield Finding("rights", "ok", "all that are needed")
+        if all(each.kind not in {*NO_ANSWER, "MOVED"} for each in needed):
+            yield Finding("rights", "ok", "all that are needed")
     elif set(refused) <= {"PUBLISH", "SUBSCRIBE"}:
         means = "nobody hears that a seat is free: waiters and watchers have to look for it"
         yield Finding("rights", "wrong", f"missing: {' '.join(refused)}", means, _RULE)
@@ -111,9 +204,13 @@ _RULE: Final = "ACL SETUSER name ~PREFIX:* &PREFIX:* and, with a plus, the comma
 
 
 def _clock(facts: Facts) -> Iterator[Finding]:
+    if facts.ahead is None:
+        means, advice = "the clocks were not compared", "let the server answer TIME"
+        yield Finding("clock", "note", _unknown(facts, "TIME"), means, advice)
+        return
     side = "ahead of" if facts.ahead > 0 else "behind"
     found = f"{abs(facts.ahead):.3f} s {side} ours"
-    if facts.strayed > 0.01 * facts.watched + facts.round_trip + 0.02:
+    if facts.strayed > 0.01 * facts.watched + (facts.round_trip or 0.0) + 0.02:
         yield Finding(
             "clock",
             "wrong",
@@ -138,10 +235,11 @@ def _messages(facts: Facts) -> Iterator[Finding]:
 
 
 def _keys(facts: Facts) -> Iterator[Finding]:
-    if not facts.scanned:
-        means = "keys without an end, and corrupt ones, were not looked for"
-        yield Finding("keys", "note", "SCAN is not allowed to this user", means, "allow SCAN")
-        return
+    if facts.unscanned:
+        means = "the other keys were not looked at: some may have no end, or be corrupt"
+        advice = "let this user run SCAN, TYPE and PTTL; else see what is said above"
+        found = f"{facts.keys} were looked at, then {facts.unscanned}"
+        yield Finding("keys", "note", found, means, advice)
     if facts.lasting:
         means = "they stay for ever: somebody else's, or an end that was taken away"
         advice = "look at each; PEXPIRE what is a seat with its lease time, DEL what is foreign"
@@ -160,13 +258,13 @@ def _keys(facts: Facts) -> Iterator[Finding]:
             " counts as run until the next one begins",
             "keep the server's clock by NTP, slewed, not stepped; a try for the seat cuts its TTL",
         )
-    if not (facts.lasting or facts.corrupt or facts.ahead_of_time):
+    if not (facts.lasting or facts.corrupt or facts.ahead_of_time or facts.unscanned):
         yield Finding("keys", "ok", f"{facts.keys}, each with an end and as it should be")
 
 
 def _sizes(facts: Facts) -> Iterator[Finding]:
     """Numbers that should not become too large: see docs/capacity.md."""
-    if not facts.scanned:
+    if facts.unscanned:
         return
     yield _size(
         "names",
@@ -198,6 +296,16 @@ def _size(about: str, many: bool, found: str, means: str, advice: str) -> Findin
 def _some(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
+
+
+def _unknown(facts: Facts, command: str) -> str:
+    """Why it is not known what `command` says."""
+    trouble = facts.trouble(command)
+    if trouble is None:
+        return f"{command} said nothing"
+    if trouble.kind == "NOPERM":
+        return f"{command} is not allowed to this user"
+    return f"{command}: {_said(trouble)}"
 
 
 def _parts(version: Any) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """What `doctor` does: facts, findings, and how they are shown."""
 
-from incumbent.cli.asking import Where, ask, asking
+from incumbent import names
+from incumbent.cli.asking import Where, ask, reaching
 from incumbent.cli.doctor.judgement import judge
 from incumbent.cli.output import tell, tell_json
 from incumbent.stores.redis.facts import Facts, facts_of
@@ -11,8 +12,8 @@ def examine(where: Where, lease: float, *, as_json: bool) -> bool:
     """Examine the server, and tell. Returns whether nothing is wrong."""
 
     async def question(where: Where) -> Facts:
-        async with asking(where) as asker:
-            return await facts_of(asker.client, where.prefix, where.timeout)
+        async with reaching(where) as client:
+            return await facts_of(client, names.key_prefix(where.prefix), where.timeout)
 
     findings = judge(ask(where, question), lease)
     well = all(finding.level != "wrong" for finding in findings)

@@ -20,7 +20,9 @@ _CLASSES: Final = {
     redis_errors.AskError: "ASK",
     redis_errors.OutOfMemoryError: "OOM",
     redis_errors.BusyLoadingError: "LOADING",
+    redis_errors.NoPermissionError: "NOPERM",
 }
+_UNKNOWN: Final = re.compile(r"^(?:ERR )?unknown command\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"(?:^|: -)([A-Z]+)\b")
 _WRONG_SERVER: Final = frozenset({"READONLY", "MASTERDOWN", "CLUSTERDOWN", "LOADING"})
 _MOVING: Final = frozenset({"MOVED", "ASK", "TRYAGAIN"})
@@ -29,7 +31,7 @@ _PASSING: Final = {*_WRONG_SERVER, *_MOVING, "OOM", "MISCONF", "NOREPLICAS", "BU
 
 def wrong_server(error: BaseException) -> bool:
     """Whether the server that answered is not, or not now, the one to talk to."""
-    return _kind(error) in _WRONG_SERVER
+    return kind(error) in _WRONG_SERVER
 
 
 def worth_sending_again(error: BaseException) -> bool:
@@ -37,7 +39,7 @@ def worth_sending_again(error: BaseException) -> bool:
     if isinstance(error, _FOR_GOOD):
         return False
     broken = isinstance(error, redis_errors.ConnectionError | redis_errors.TimeoutError)
-    return broken or wrong_server(error) or _kind(error) in _MOVING
+    return broken or wrong_server(error) or kind(error) in _MOVING
 
 
 def redirect(error: BaseException) -> bool:
@@ -59,12 +61,18 @@ def unsharded(error: BaseException) -> bool:
 
 def passing(error: BaseException) -> bool:
     """Whether time may heal it; not wrong credentials, missing rights or a wrong type."""
-    return worth_sending_again(error) or _kind(error) in _PASSING
+    return worth_sending_again(error) or kind(error) in _PASSING
 
 
-def _kind(error: BaseException) -> str:
-    for its_class, kind in _CLASSES.items():
+def kind(error: BaseException) -> str:
+    """The word with which the server began, as far as redis-py lets it be known.
+
+    UNKNOWN for a command that the server does not know, nothing for what no server has said.
+    """
+    for its_class, its_kind in _CLASSES.items():
         if isinstance(error, its_class):
-            return kind
+            return its_kind
+    if _UNKNOWN.search(str(error)):
+        return "UNKNOWN"
     found = _WORD.search(str(error)) if isinstance(error, redis_errors.ResponseError) else None
     return found[1] if found else ""

@@ -1,16 +1,52 @@
 """What a server's settings mean for leases, and what to do about it. Pure.
 
-Of what INFO and CONFIG say. A finding is ``ok``, a ``note`` (a bound that one should know), or
-``wrong``.
+Of what INFO and CONFIG say, and of what it refuses. A finding is ``ok``, a ``note`` (a bound that
+one should know), or ``wrong``.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 Level: TypeAlias = Literal["ok", "note", "wrong"]
 Info: TypeAlias = Mapping[str, Any]
 """What INFO says: numbers as numbers."""
 Config: TypeAlias = Mapping[str, str]
+
+REFUSALS: Final[Mapping[str, tuple[str, str]]] = {
+    "MISCONF": (
+        "it cannot save: nobody is elected, and no lease is renewed",
+        "look at its log, make room on its disk, and see that BGSAVE succeeds",
+    ),
+    "OOM": (
+        "its memory is full: nobody is elected; who leads goes on",
+        "give it more memory, or less to keep",
+    ),
+    "NOREPLICAS": (
+        "too few replicas are in time: nobody is elected, and no lease is renewed",
+        "bring the replicas back, or set min-replicas-to-write to what there are",
+    ),
+    "READONLY": (
+        "this is a replica: nobody is elected here",
+        "use the primary's URL, or redis+sentinel://",
+    ),
+    "LOADING": (
+        "it is reading its data: nobody is elected, and no lease is renewed, until it has",
+        "wait; INFO persistence says how long it will take (loading_eta_seconds)",
+    ),
+    "BUSY": (
+        "somebody's script keeps it from answering: nobody is elected, and no lease is renewed",
+        "end the script by SCRIPT KILL, and find out whose it is",
+    ),
+    "MASTERDOWN": (
+        "this is a replica that has lost its primary: nobody is elected here",
+        "use the primary's URL, or redis+sentinel://; bring the primary back",
+    ),
+    "CLUSTERDOWN": (
+        "the cluster does not serve these keys: nobody is elected, and no lease is renewed",
+        "bring back the nodes that CLUSTER INFO and CLUSTER NODES show to be missing",
+    ),
+}
+"""What an error of the server means that begins with such a word, and what to do."""
 
 
 class Finding(NamedTuple):

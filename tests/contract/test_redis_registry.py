@@ -467,8 +467,9 @@ async def test_a_dead_twin_has_no_longer_left_than_it_was_enrolled_for(
     await redis_registrar.enrol(stand("job"))
     redis_registrar.postpone("job", "a", DAY)
     assert await redis_registrar.registry.withdraw(stand("job"), BUDGET) == "taken"
-    left = redis_registrar.stored("job")[0] / 1e6 - clock_of(redis_registrar.on_server)
-    assert TTL / 2 - BUSY < left <= TTL / 2
+    expires, ttl, *_ = redis_registrar.stored("job")
+    assert TTL / 2 - BUSY < expires / 1e6 - clock_of(redis_registrar.on_server) <= TTL / 2
+    assert ttl == 1000 * TTL / 2
 
 
 async def test_who_withdrew_does_not_come_back(redis_registrar: Registrar) -> None:
@@ -584,6 +585,16 @@ async def test_p9_no_call_outlives_its_budget(far: Registrar, proxy: Proxy) -> N
             await call
         assert 0.25 < clock.now() - began < 0.4 + 1
         assert stand("job").token not in str(said.value)
+    await proxy.restore()
+
+
+async def test_p9_a_look_that_corrects_records_has_one_budget(far: Registrar, proxy: Proxy) -> None:
+    """The second request has what the first has left."""
+    await far.enrol(stand("job"))
+    far.postpone("job", "a", DAY)
+    proxy.delay(0.6)
+    with pytest.raises(redis.TimeoutError):
+        await far.registry.snapshot("job", Budget(1.0, 1.0))
     await proxy.restore()
 
 

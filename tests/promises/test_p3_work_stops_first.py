@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable
 
 import pytest
@@ -13,9 +14,11 @@ from incumbent import (
     LeadershipLostError,
     Lease,
     LossReason,
+    MemoryStore,
     clock,
 )
 from incumbent.events import TermEnded, TermLost, TermRenewed
+from incumbent.stores.base import Budget, Claim, Extended, NotYours
 from kit.fixtures import MakeClient, MakeProxy
 from kit.servers import Server
 from kit.waiting import wait_until
@@ -185,6 +188,29 @@ async def test_an_extension_does_not_reach_beyond_max_hold_time(elector: LeaderE
         assert 10 < lease.remaining <= 20
         assert await lease.extend(5)
         assert 10 < lease.remaining <= 20
+
+
+async def test_an_extension_of_a_cleanup_that_had_its_time_asks_for_nothing() -> None:
+    """The lease is still held, and renewed no more: nothing is sent, and nothing gets shorter."""
+    asked = list[float]()
+
+    class Asked(MemoryStore):
+        async def extend(
+            self, claim: Claim, seat: int, duration: float, budget: Budget
+        ) -> Extended | NotYours:
+            asked.append(duration)
+            return await super().extend(claim, seat, duration, budget)
+
+    lease_time = 2.0
+    options = quick(lease_time=lease_time, on_loss="notify")
+    async with LeaderElector(Asked(), options).lead("one") as lease:
+        await lease.step_down()
+        await asyncio.sleep(lease_time + 0.05)
+        renewals = len(asked)
+        ends = time.monotonic() + lease.remaining
+        assert await lease.extend(60)
+        assert abs(time.monotonic() + lease.remaining - ends) < 0.1
+        assert asked[renewals:] == []
 
 
 async def test_p3_an_action_that_ignores_its_cancellation_is_cancelled_again(

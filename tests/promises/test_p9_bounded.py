@@ -21,11 +21,14 @@ from incumbent import (
     Elected,
     LeaderElector,
     LeadershipLost,
+    MemoryStore,
     NotElectedError,
     StrategicElector,
     blocking,
+    clock,
 )
 from incumbent.events import ReleaseFailed, TermEnded, TermLost, TermStarted
+from incumbent.stores.base import Budget, Busy, Claim
 from incumbent.stores.redis import line
 from incumbent.stores.redis.wire import HASTY
 from incumbent.strategy import Fifo
@@ -410,6 +413,47 @@ async def test_p9_a_cancelled_waiter_is_free_in_half_a_request(
         with at_most(min(LONG / 2, LEASE)):
             await cancel(waiting)
         own_server.resume()
+
+
+@pytest.mark.parametrize(
+    ("late", "left"), [(0.0, (2.0, 0.5)), (1.75, (0.25, 0.25)), (5.0, (0.0, 0.0))]
+)
+async def test_p9_a_late_wait_asks_for_no_more_than_is_left(
+    monkeypatch: pytest.MonkeyPatch, late: float, left: tuple[float, float]
+) -> None:
+    """By as much as the wake-up comes late, the last request and the leave have less time."""
+    now, budgets = 1000.0, list[float]()
+    monkeypatch.setattr(clock, "now", lambda: now)
+
+    class Place:
+        async def called(self, until: float) -> None:
+            nonlocal now
+            now = until + late
+
+        async def leave(self, budget: Budget) -> None:
+            budgets.append(budget.total)
+
+        def close(self) -> None:
+            pass
+
+    class Late(MemoryStore):
+        async def stand(self, claim: Claim, budget: Budget) -> Place:
+            budgets.append(budget.total)
+            return Place()
+
+        async def acquire(
+            self, claim: Claim, budget: Budget, place: Any = None, *, last: bool = False
+        ) -> Busy:
+            budgets.append(budget.total)
+            if last:
+                raise RuntimeError("no answer")
+            return Busy(None)
+
+    elector = LeaderElector(Late(), quick(wait_time=0.5, request_timeout=1.0))
+    with pytest.raises(RuntimeError, match="no answer"):
+        await elector.attempt("one", nothing)
+    # The first try, the subscription, the first request in line, the last one, the leave.
+    assert budgets == [2.0, 0.5, 2.0, *left]
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["goes on", "closes"])

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -51,3 +52,18 @@ async def test_closing_waits_until_the_waits_have_cleaned_up() -> None:
     for each in waiting:
         with pytest.raises(ElectorClosedError):
             await each
+
+
+async def test_who_closes_while_it_waits_itself_is_not_ended_by_that() -> None:
+    """It would wait for its own end; what it waits for next is refused."""
+    waits, task = Waits(), asyncio.current_task()
+    other = asyncio.create_task(waits.sleep(60))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(30):
+        await waits.run(partial(waits.close, 60))
+    assert task is not None
+    assert task.cancelling() == 0
+    with pytest.raises(ElectorClosedError):
+        await other
+    with pytest.raises(ElectorClosedError):
+        await waits.sleep(60)

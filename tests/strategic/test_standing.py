@@ -341,6 +341,24 @@ async def test_closing_the_elector_withdraws_its_candidate_and_ends_its_wait(tow
             await log.reaches("a", "c")
 
 
+async def test_closing_ends_an_enrolment_that_waits_for_its_answer(
+    own_server: Server, make_client: MakeClient, city: Town
+) -> None:
+    """As it ends whatever waits to be elected; what may have arrived is withdrawn."""
+    a = city.node("a", store=make_client(own_server), request_timeout=8.0)
+    await a.candidates("job")  # it has its connection
+    own_server.pause()
+    entering = asyncio.create_task(a.candidate("job", ttl=0.5).__aenter__())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    with at_most(0.5):
+        await a.aclose()
+        with pytest.raises(ElectorClosedError):
+            await entering
+    assert entering.cancelling() == 0
+    own_server.resume()
+
+
 async def test_a_candidate_that_leads_stands_until_its_term_is_over(town: Town) -> None:
     """Closed meanwhile: its result still counts, and it does not have to make way."""
     a, b = town.node("a"), town.node("b")

@@ -57,7 +57,6 @@ class Answers:
         self._overdue()
 
     def _set_timer(self, seconds: float, then: Callable[[], None]) -> None:
-        self._stop_timer()
         self._timer = asyncio.get_running_loop().call_later(seconds, then)
 
     def _stop_timer(self) -> None:

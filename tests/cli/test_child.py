@@ -3,13 +3,17 @@
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
+import incumbent.cli.run.child
+from cli.stage import Program, gone
 from incumbent import ActionFailed, Elected, LeaderElector, LeaderOptions, MemoryStore, clock
 from incumbent.cli.run.child import CannotRunError, Child
 from incumbent.cli.run.duty import Duty, TooLateError
 from incumbent.cli.run.performance import _failure
+from kit.waiting import wait_until
 
 SLEEP = ["sleep", "60"]
 
@@ -51,6 +55,44 @@ async def test_cancelled_while_it_waits() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert sleeper.code is not None
+
+
+async def test_a_supervisor_that_is_frozen_beyond_the_lease() -> None:
+    """A long grace is no reason to wait: the holder ends the group before the lease can end."""
+    sleeper = child(SLEEP, lasts=2.0, grace=600.0)
+    os.kill(sleeper._supervisor.pid, signal.SIGSTOP)
+    sleeper.end()
+    assert await asyncio.wait_for(sleeper.wait(), 60) == -signal.SIGKILL
+
+
+async def test_more_time_while_the_group_ends(program: Program) -> None:
+    """The supervisor counts as frozen only when the lease that was renewed is over as well."""
+    script = "trap 'sleep 3; exit 7' TERM; tell pid $$; while :; do sleep 0.05; done"
+    cleaning = child(program.command(script), lasts=30.0)
+    await wait_until(lambda: program.told("pid"))
+    cleaning.trust(clock.now() + 2)
+    cleaning.end()
+    cleaning.trust(clock.now() + 60)
+    assert await cleaning.wait() == 7
+
+
+async def test_the_group_is_known_before_the_program_runs(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A supervisor that is killed before it can say anything about the program: none is left."""
+    slow = tmp_path / "slow.py"
+    slow.write_text(
+        "import runpy, sys, threading\n"
+        f"it = runpy.run_path({incumbent.cli.run.child.SUPERVISOR!r})\n"
+        "it['Supervisor'].__init__ = lambda *_: threading.Event().wait()\n"
+        "it['main'](*map(int, sys.argv[1:3]), *map(float, sys.argv[3:5]), sys.argv[5:])\n"
+    )
+    monkeypatch.setattr(incumbent.cli.run.child, "SUPERVISOR", str(slow))
+    family = child(program.command("sleep 61 & tell pid $!; tell pid $$; wait"))
+    await wait_until(lambda: len(program.told("pid")) == 2)
+    family._supervisor.kill()
+    assert await family.wait() == -signal.SIGKILL
+    assert gone(program.pids(count=2))
 
 
 async def test_what_cannot_be_run() -> None:

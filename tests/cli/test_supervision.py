@@ -112,6 +112,38 @@ def test_a_killed_command_and_a_frozen_supervisor(runs: Runs, program: Program) 
     wait_until_blocking(lambda: gone(pids), within=10)
 
 
+ADOPTS = """
+import ctypes, subprocess, sys, time
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+subprocess.run(sys.argv[1:])
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans go to process 1 elsewhere")
+def test_a_killed_command_and_a_frozen_supervisor_in_a_container(
+    runs: Runs, program: Program
+) -> None:
+    """Adopted within its session, as by a shell that is process 1, it is resumed all the same."""
+    command = [*INCUMBENT, "run", "x", "--lease", "60s", "--", *family(program)]
+    with subprocess.Popen(
+        [sys.executable, "-c", ADOPTS, *command],
+        env=os.environ | {"PYTHONPATH": SOURCE, "INCUMBENT_URL": runs.server.url},
+        start_new_session=True,
+    ) as first:
+        try:
+            pids = program.pids(count=3)
+            (process,) = psutil.Process(first.pid).children()
+            (supervisor,) = process.children()
+            freeze(supervisor)
+            process.kill()
+            wait_until_blocking(lambda: gone(pids), within=10)
+        finally:
+            for each in psutil.Process(first.pid).children(recursive=True):
+                each.kill()
+            first.kill()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="orphans go to process 1 elsewhere")
 def test_orphans_are_adopted(runs: Runs, program: Program) -> None:
     """By the supervisor, which reaps them: in a container process 1 may not."""

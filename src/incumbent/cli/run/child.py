@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from incumbent import clock
 from incumbent.shield import outlast
 
 SUPERVISOR: Final = str(Path(__file__).with_name("supervisor.py"))
 SLACK: Final = 1.0
-"""Seconds that the supervisor has beyond its time, before it counts as frozen itself."""
+"""Seconds that the supervisor has beyond the grace, before it counts as frozen itself: while the
+lease lasts, and no longer."""
 GONE_WITHIN: Final = 2.0
 """Seconds in which a group that was killed is gone, if anybody reaps it."""
 POLL: Final = 0.01
@@ -46,6 +48,8 @@ class Child:
         self.late: bool = False
         self.code: int | None = None
         self._grace = grace
+        self._until = until
+        self._ends_by: float | None = None
         self._group = 0
         self._failed = 0
         self._gone = False
@@ -80,7 +84,9 @@ class Child:
 
     def trust(self, until: float) -> None:
         """The lease may be relied on until then."""
+        self._until = until
         self._tell(f"until {until!r}")
+        self._look_after_supervisor()
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group."""
@@ -89,8 +95,21 @@ class Child:
     def end(self) -> None:
         """End the group: SIGTERM now, SIGKILL after the grace, or before the lease can end."""
         self._tell("end")
-        if self._frozen is None:
-            self._frozen = self._loop.call_later(self._grace + SLACK, self._supervisor.kill)
+        if self._ends_by is None:
+            self._ends_by = clock.now() + self._grace + SLACK
+        self._look_after_supervisor()
+
+    def _look_after_supervisor(self) -> None:
+        """Once the group is to end: kill the supervisor when it must have done that, but has not.
+
+        What it watched is ended from here then, which it would be too late for after the lease.
+        """
+        if self._ends_by is None:
+            return
+        if self._frozen is not None:
+            self._frozen.cancel()
+        left = min(self._ends_by, self._until) - clock.now()
+        self._frozen = self._loop.call_later(max(0.0, left), self._supervisor.kill)
 
     async def wait(self) -> int:
         """Wait until the whole group is gone, whoever cancels the caller; the exit code.
@@ -150,6 +169,7 @@ class Child:
             self._group = int(words[1])
         elif words[0] == "failed":
             self._failed = int(words[1])
+            self._gone = True
         elif words[0] == "exited":
             self.code = int(words[1])
         elif words[0] == "late":

@@ -6,13 +6,14 @@ the time runs out because nobody tells it more (whoever should is frozen), and w
 left others of its group behind; with SIGKILL at once when the pipe closes, because the holder was
 killed. It says when nothing of the group is left, and ends then.
 
-On Linux it adopts the group's orphans, so that it can reap them where process 1 does not; and the
-program dies with it.
+On Linux it adopts the group's orphans, so that it can reap them where process 1 does not; the
+program dies with it; and if it is stopped when the holder is killed, it is resumed.
 Source: https://man7.org/linux/man-pages/man2/PR_SET_CHILD_SUBREAPER.2const.html
+Source: https://man7.org/linux/man-pages/man2/PR_SET_PDEATHSIG.2const.html
 
 Run as a script, without `site`: nothing of the library may be imported here. In: ``until T``,
-``end``, ``signal N``. Out: ``started PID`` or ``failed ERRNO``, ``late`` when the time ran out,
-``exited CODE``, ``gone``.
+``end``, ``signal N``. Out: ``started PID`` before the program runs, ``failed ERRNO`` if it cannot
+be run, ``late`` when the time ran out, ``exited CODE``, ``gone``.
 """
 
 import contextlib
@@ -44,11 +45,17 @@ def now() -> float:
     return time.clock_gettime(_CLOCK)
 
 
+def _say(report: int, *words: object) -> None:
+    """Report to the holder, which may not listen any more."""
+    with contextlib.suppress(OSError):
+        os.write(report, (" ".join(map(str, words)) + "\n").encode())
+
+
 class Group:
     """The program and whatever it started, as far as they stayed in its process group."""
 
-    def __init__(self, command: list[str], *, terminal: bool, libc: Any) -> None:
-        """Start it.
+    def __init__(self, command: list[str], report: int, *, terminal: bool, libc: Any) -> None:
+        """Start it; its number is written to `report` before it runs.
 
         Raises:
             OSError: it cannot be run.
@@ -60,7 +67,7 @@ class Group:
         self.pid: int = os.fork()
         if self.pid == 0:  # pragma: no cover - measured by nobody: it becomes another program
             os.close(told)
-            _become(command, telling, terminal=terminal, libc=libc, parent=parent)
+            _become(command, report, telling, terminal=terminal, libc=libc, parent=parent)
         os.close(telling)
         with contextlib.suppress(OSError):  # the child does the same: whoever comes first
             os.setpgid(self.pid, self.pid)
@@ -105,7 +112,7 @@ class Group:
 
 
 def _become(  # pragma: no cover - as above
-    command: list[str], telling: int, *, terminal: bool, libc: Any, parent: int
+    command: list[str], report: int, telling: int, *, terminal: bool, libc: Any, parent: int
 ) -> None:
     try:
         os.setpgid(0, 0)
@@ -121,6 +128,9 @@ def _become(  # pragma: no cover - as above
                 os._exit(1)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores for itself
             signal.signal(number, signal.SIG_DFL)
+        # Told by the program itself: whoever finds it running, the holder knows its group by then,
+        # also when the supervisor is killed or frozen at this very moment.
+        _say(report, "started", os.getpid())
         os.execvp(command[0], command)  # noqa: S606 - what the user asked for
     except OSError as error:
         os.write(telling, str(error.errno or 1).encode())
@@ -154,21 +164,16 @@ class Supervisor:
             if self._orders in ready:
                 self._hear()
 
-    def say(self, *words: object) -> None:
-        """Report; nobody may listen any more."""
-        with contextlib.suppress(OSError):
-            os.write(self._report, (" ".join(map(str, words)) + "\n").encode())
-
     def _over(self) -> bool:
         had_ended = self._group.code is not None
         self._group.reap()
         if self._group.code is not None and not had_ended:
-            self.say("exited", self._group.code)
+            _say(self._report, "exited", self._group.code)
         if not self._group.gone:
             if self._group.code is not None:
                 self._end()
             return False
-        self.say("gone")
+        _say(self._report, "gone")
         return True
 
     def _enforce(self) -> None:
@@ -183,7 +188,7 @@ class Supervisor:
     def _note_late(self) -> None:
         if self._ending_since is None and self._group.code is None and not self._late:
             self._late = True
-            self.say("late")
+            _say(self._report, "late")
 
     def _kill_at(self) -> float:
         lease_ends = self._until - self._margin
@@ -250,15 +255,14 @@ def main(orders: int, report: int, grace: float, until: float, command: list[str
     libc = _libc()
     if libc is not None:
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
     terminal, *program = command
     try:
-        group = Group(program, terminal=terminal == "terminal", libc=libc)
+        group = Group(program, report, terminal=terminal == "terminal", libc=libc)
     except OSError as error:
-        os.write(report, f"failed {error.errno}\n".encode())
+        _say(report, "failed", error.errno)
         return
-    supervisor = Supervisor(group, orders, report, grace, until)
-    supervisor.say("started", group.pid)
-    supervisor.watch(awake)
+    Supervisor(group, orders, report, grace, until).watch(awake)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The holder's side of a program, without the command around it."""
 
 import asyncio
+import errno
 import os
 import signal
 from pathlib import Path
@@ -26,7 +27,7 @@ def child(command: list[str], *, lasts: float = 60.0, grace: float = 5.0) -> Chi
 
 async def test_time_that_runs_out() -> None:
     """Told nothing more, the supervisor ends the program, and says so."""
-    sleeper = child(SLEEP, lasts=0.6, grace=0.3)
+    sleeper = child(SLEEP, lasts=4.0, grace=3.0)
     assert await sleeper.wait() == -signal.SIGTERM
     assert sleeper.late
 
@@ -39,7 +40,7 @@ async def test_time_that_is_over_already() -> None:
 
 async def test_more_time() -> None:
     """What is told in time counts."""
-    sleeper = child(["sh", "-c", "sleep 1.5; exit 4"], lasts=1.2, grace=0.2)
+    sleeper = child(["sh", "-c", "sleep 4; exit 4"], lasts=3.0, grace=1.0)
     sleeper.trust(clock.now() + 60)
     assert await sleeper.wait() == 4
     assert not sleeper.late
@@ -127,7 +128,7 @@ async def test_only_a_leader_may_perform() -> None:
 def test_codes_of_failures(capsys: pytest.CaptureFixture[str]) -> None:
     """What was ended too early is as good as lost; an error of ours is not hidden."""
     assert _failure("job", TooLateError()) == 75
-    assert _failure("job", CannotRunError("Exec format error")) == 126
+    assert _failure("job", CannotRunError(errno.ENOEXEC)) == 126
     said = capsys.readouterr().err.splitlines()
     assert said[1:] == ["incumbent: job: Exec format error"]
     with pytest.raises(ZeroDivisionError):

@@ -160,7 +160,9 @@ def test_the_shortest_time(runs: Runs) -> None:
     ("arguments", "code", "why"),
     [
         (["x", "--", "no-such-program"], 127, "no-such-program: command not found"),
-        (["x", "--", "/"], 127, "/: command not found"),
+        (["x", "--", "/no/such/program"], 127, "/no/such/program: command not found"),
+        (["x", "--", ""], 127, ": command not found"),
+        (["x", "--", "/"], 126, "/: Is a directory"),
         (["x{", "--", "true"], 64, "an election's name must have no braces"),
         (["x", "--lease", "1ms", "--", "true"], 64, "lease_time must be from 0.25 s"),
         (["x", "--grace", "1h", "--", "true"], 64, "the timers must fit into lease_time"),
@@ -214,13 +216,39 @@ def test_a_wrong_password(runs: Runs, own_server: Server) -> None:
     assert errors.count("\n") == 1
 
 
-def test_a_program_that_cannot_be_started(runs: Runs, program: Program) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\x7fno program", "Exec format error"),
+        (b"#!/no/such/shell\n", "the interpreter or loader that it names was not found"),
+    ],
+)
+def test_a_program_that_cannot_be_started(
+    runs: Runs, program: Program, content: bytes, why: str
+) -> None:
     """126 and the system's words; the seat is given back."""
-    program.log.write_bytes(b"\x7fno program")
+    program.log.write_bytes(content)
     program.log.chmod(0o755)
     code, errors = runs("run", "x", "--", str(program.log))
-    assert (code, errors) == (126, f"incumbent: {program.log}: Exec format error\n")
+    assert (code, errors) == (126, f"incumbent: {program.log}: {why}\n")
     assert runs.server.cli("EXISTS", seat("x")) == 0
+
+
+@pytest.mark.parametrize("command", ["run", "campaign"])
+def test_a_program_that_may_not_be_executed(
+    ask: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """126 as in a shell, by its path and by its name on PATH; nobody is elected for it."""
+    script = tmp_path / "report.sh"
+    script.write_text("#!/bin/sh\n")
+    (tmp_path / "folder").mkdir()
+    said = ask(command, "x", "--", str(script), url="redis://127.0.0.1:1")
+    assert said == (126, "", f"incumbent: {script}: Permission denied\n")
+    monkeypatch.setenv("PATH", f"/no/such/folder:{tmp_path}:{os.environ['PATH']}")
+    said = ask(command, "x", "--", "report.sh", url="redis://127.0.0.1:1")
+    assert said == (126, "", "incumbent: report.sh: Permission denied\n")
+    said = ask(command, "x", "--", "folder", url="redis://127.0.0.1:1")
+    assert said == (127, "", "incumbent: folder: command not found\n"), "as for a shell"
 
 
 def test_a_server_of_the_command_s_own(runs: Runs) -> None:

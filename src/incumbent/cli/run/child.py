@@ -24,7 +24,11 @@ POLL: Final = 0.01
 
 
 class CannotRunError(Exception):
-    """The program cannot be run."""
+    """The program cannot be run, for the reason that an error number (`errno`) says."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(os.strerror(number))
+        self.number = number
 
 
 class Child:
@@ -128,7 +132,7 @@ class Child:
         finally:
             await outlast(self._loop.create_task(self._see_it_gone()))
         if self._failed:
-            raise CannotRunError(os.strerror(self._failed))
+            raise CannotRunError(self._failed)
         return -signal.SIGKILL if self.code is None else self.code
 
     async def _see_it_gone(self) -> None:

@@ -133,7 +133,7 @@ def run_once(
       64   an argument cannot be used
       69   no server, or none that answers as it should
       75   the leadership was lost, or the time of --max-hold was over
-      126  CMD cannot be started
+      126  CMD cannot be executed
       127  CMD was not found
     """
     from incumbent.cli.run import performance
@@ -168,6 +168,7 @@ def campaign(context: click.Context, /, **arguments: Any) -> None:
       2    usage
       64   an argument cannot be used
       69   the server refuses: password, rights, wrong type of key
+      126  CMD cannot be executed
       127  CMD was not found
     """
     from incumbent.cli.run import performance

@@ -73,7 +73,7 @@ class Duty:
                 terminal=self._terminal,
             )
         except OSError as error:  # no more processes or descriptors, too long a command line
-            raise CannotRunError(error.strerror) from error
+            raise CannotRunError(error.errno or 0) from error
 
 
 def environment(lease: Lease) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """One run of `run` or `campaign`, from its arguments to its exit code."""
 
 import asyncio
+import errno
 import os
-import shutil
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -30,6 +30,7 @@ from incumbent.cli.endings import (
 from incumbent.cli.output import say
 from incumbent.cli.run.child import CannotRunError
 from incumbent.cli.run.duty import Duty, TooLateError, has_terminal
+from incumbent.cli.run.programs import refusal
 from incumbent.cli.run.signals import ENDING, Signals
 from incumbent.cli.run.words import news, not_elected
 from incumbent.cli.serving import serving
@@ -76,8 +77,8 @@ def options_of(**values: Any) -> LeaderOptions:
 
 def run(task: Task, *, skip_exit_code: int) -> int:
     """Run the program once, if elected. Returns the exit code."""
-    if not _found(task.program):
-        return NOT_FOUND
+    if refused := refusal(task.program):
+        return _refused(task.program, refused)
     terminal = has_terminal()
     with serving(task.url) as url:
         code = asyncio.run(_once(task, url, skip_exit_code, terminal=terminal))
@@ -91,8 +92,8 @@ def run(task: Task, *, skip_exit_code: int) -> int:
 
 def campaign(task: Task) -> int:
     """Run the program whenever elected, until a signal ends it. Returns the exit code."""
-    if not _found(task.program):
-        return NOT_FOUND
+    if refused := refusal(task.program):
+        return _refused(task.program, refused)
     with serving(task.url) as url:
         return asyncio.run(_for_ever(task, url))
 
@@ -209,16 +210,20 @@ def exit_code(code: int) -> int:
 
 def _failure(program: str, error: Exception) -> int:
     if isinstance(error, CannotRunError):
-        say(f"{program}: {error}")
-        return CANNOT_RUN
+        return _refused(program, error.number)
     if isinstance(error, TooLateError):
         say(f"{program} was ended: nobody could say in time that the lease is still held")
         return EX_LOST
     raise error
 
 
-def _found(program: str) -> bool:
-    found = shutil.which(program) is not None
-    if not found:
-        say(f"{program}: command not found")
-    return found
+def _refused(program: str, number: int) -> int:
+    """Say why the program was not run. Returns the exit code, which is the shell's."""
+    if number != errno.ENOENT:
+        say(f"{program}: {os.strerror(number)}")
+        return CANNOT_RUN
+    if refusal(program) != errno.ENOENT:
+        say(f"{program}: the interpreter or loader that it names was not found")
+        return CANNOT_RUN
+    say(f"{program}: command not found")
+    return NOT_FOUND

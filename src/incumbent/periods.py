@@ -16,12 +16,26 @@ SHORTEST: Final = 0.1
 LONGEST: Final = 366 * 86_400.0
 """Seconds that a period may have."""
 
+MOST_TOLERANCE: Final = 60.0
+"""Seconds: clocks that differ by more are to be set."""
+TOLERATED_PART: Final = 4
+"""A start may be early by this part of a period, so that one that is late still counts for its
+own."""
+
 
 class Period(NamedTuple):
     """From `begins`, included, to `ends`, excluded: milliseconds since the epoch."""
 
     begins: int
     ends: int
+
+
+class Window(NamedTuple):
+    """A period, and when a start counts for it: from `opens`, included, to `closes`, excluded."""
+
+    period: Period
+    opens: int
+    closes: int
 
 
 class OncePer:
@@ -42,9 +56,13 @@ class OncePer:
       it is not due at a time that is skipped, and due twice at a time that comes twice.
 
     A period is always from one tick to the next, without gap and overlap.
+
+    Use `tolerance` if each replica starts the work by its own clock, as a crontab does. Otherwise a
+    replica whose clock is a second ahead starts a second before the tick, which counts for the
+    period before; and the next replica, which is on time, may run the work again.
     """
 
-    __slots__ = ("_length", "_present", "_ticks", "every", "retry_failed")
+    __slots__ = ("_length", "_present", "_ticks", "_window", "every", "retry_failed", "tolerance")
 
     def __init__(
         self,
@@ -52,6 +70,7 @@ class OncePer:
         *,
         tz: str | tzinfo | None = None,
         retry_failed: bool = False,
+        tolerance: Duration = 0,
     ) -> None:
         """Say how often.
 
@@ -61,6 +80,9 @@ class OncePer:
             tz: the time zone of a cron expression, by name or as a `tzinfo`. Default: UTC.
             retry_failed: let the next candidate try in the same period when the action raised. A
                 run whose process died, or whose lease was lost, counts all the same.
+            tolerance: seconds or a `timedelta`, up to 60 s. A start that comes so early, before a
+                period begins, counts for that period; at most a quarter of a period early. Not for
+                `schedule`, which goes by the server's clock.
 
         Raises:
             TypeError, ValueError: an argument is not usable.
@@ -71,6 +93,12 @@ class OncePer:
         self._length = 0
         self._ticks: Ticks | None = None
         self._present = Period(0, 0)
+        self._window = Window(self._present, 0, 0)
+        self.tolerance: float = seconds("tolerance", tolerance)
+        if self.tolerance > MOST_TOLERANCE:
+            raise ValueError(
+                f"tolerance must be at most {shown(MOST_TOLERANCE)}, not {shown(self.tolerance)}"
+            )
         every = _length_or_expression("every", every)
         if isinstance(every, str):
             from incumbent import cron  # noqa: PLC0415 - only who needs it loads it
@@ -102,6 +130,24 @@ class OncePer:
             present = self._present = Period(1000 * last, 1000 * following)
         return present
 
+    def window(self, now: int) -> Window:
+        """The period for which a start at `now` counts, and when else a start counts for it."""
+        if not self.tolerance:
+            period = self.period(now)
+            return Window(period, *period)
+        if not self._window.opens <= now < self._window.closes:
+            period = self.period(now)
+            if now >= self._next_opens(period):
+                period = self.period(period.ends)
+            opens = self._next_opens(self.period(period.begins - 1))
+            self._window = Window(period, opens, self._next_opens(period))
+        return self._window
+
+    def _next_opens(self, period: Period) -> int:
+        """When starts begin to count for the period after `period`."""
+        early = min(round(self.tolerance * 1000), (period.ends - period.begins) // TOLERATED_PART)
+        return period.ends - early
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OncePer) and self._content == other._content
 
@@ -111,11 +157,13 @@ class OncePer:
     def __repr__(self) -> str:
         zone = "" if self._ticks is None else f", tz={str(self._ticks.zone)!r}"
         retry = ", retry_failed=True" if self.retry_failed else ""
-        return f"OncePer({self.every!r}{zone}{retry})"
+        early = f", tolerance={self.tolerance!r}" if self.tolerance else ""
+        return f"OncePer({self.every!r}{zone}{retry}{early})"
 
     @property
     def _content(self) -> tuple[object, ...]:
-        return self.every, self._ticks and str(self._ticks.zone), self.retry_failed
+        zone = self._ticks and str(self._ticks.zone)
+        return self.every, zone, self.retry_failed, self.tolerance
 
 
 Every: TypeAlias = Duration | str | OncePer

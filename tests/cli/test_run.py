@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -107,6 +108,30 @@ def test_once_per_cron_expression(runs: Runs, program: Program) -> None:
     line = ["run", "nightly", "--once-per", "0 0 1 1 *", "--", *program.command("tell ran")]
     assert [runs(*line)[0] for _ in range(2)] == [0, 0]
     assert program.lines == ["ran"]
+
+
+def test_a_clock_that_is_ahead_does_not_make_it_run_twice(runs: Runs, program: Program) -> None:
+    """A start a few seconds before a period counts for it, so the host that is on time does not.
+
+    The old mark, of the period before, shows that nothing but the tolerance is in the way.
+    """
+    length, begins = one_that_begins_in(10)
+    line = ["run", "nightly", "--once-per", f"{length}ms", "--", *program.command("tell ran")]
+    runs.server.cli("SET", "incumbent:{nightly}:tick", f"{begins - 2 * length} t -1", "PX", 10**9)
+    assert runs(*line) == (0, "")
+    assert time.time() * 1000 < begins, "it was early"
+    assert runs.server.cli("GET", "incumbent:{nightly}:tick").split()[0] == str(begins)
+    time.sleep(max(0.0, begins / 1000 - time.time()))
+    said = (0, "incumbent: not run: 'nightly' has been run in this period\n")
+    assert runs(*line) == said
+    assert program.lines == ["ran"]
+
+
+def one_that_begins_in(seconds: float) -> tuple[int, int]:
+    """The length of a period of some months, and when the next one of these begins: ms."""
+    begins = round(1000 * (time.time() + seconds))
+    count = begins // (200 * 86_400_000)
+    return begins // count, begins // count * count
 
 
 def test_a_failed_run_may_be_tried_again(runs: Runs, program: Program) -> None:

@@ -441,6 +441,26 @@ async def test_p5_a_lease_that_ended_before_its_grant_arrived_is_no_run(
     assert await bench.store.acquire(claim("job", "c")._replace(once_per=once_per), BUDGET) == ran
 
 
+async def test_a_claim_that_is_early_counts_for_the_period_that_is_about_to_begin(
+    bench: Bench,
+) -> None:
+    """With a tolerance; who has none learns that its own period, which is nearly over, has run."""
+    begins = round(1000 * (time.time() + 40))
+    count = begins // (200 * 86_400_000)
+    length = begins // count / 1000
+    exact, tolerant = OncePer(length), OncePer(length, tolerance=60)
+    present = exact.period(round(1000 * time.time()))
+    following = exact.period(present.ends)
+    assert tolerant.window(round(1000 * time.time())).period == following
+    await bench.elect(claim("job", "a")._replace(once_per=tolerant))
+    bench.expire("job")
+    others = [claim("job", who)._replace(once_per=exact) for who in "bc"]
+    for other in others:
+        assert await bench.store.acquire(other, BUDGET) == Ran(present.ends)
+    early = claim("job", "d")._replace(once_per=tolerant)
+    assert await bench.store.acquire(early, BUDGET) == Ran(following.ends)
+
+
 # -- state -----------------------------------------------------------------------------------
 
 

@@ -136,6 +136,26 @@ async def test_each_period_is_run_by_one_of_the_fleet(make: Make) -> None:
     assert len(journal.of(AttemptSkipped)) <= 2 * len(fleet) * (runs[-1] - runs[0] + 2)
 
 
+@pytest.mark.parametrize("retry_failed", [False, True])
+async def test_p8_it_sleeps_when_a_period_was_run_before_it_began(
+    make: Make, retry_failed: bool
+) -> None:
+    """Another one was early, within the tolerance: that is no clock that was set back."""
+    begins = round(1000 * (time.time() + 40))
+    length = begins // (begins // (200 * 86_400_000)) / 1000
+    early = OncePer(length, tolerance=60, retry_failed=retry_failed)
+    assert early.window(round(1000 * time.time())).opens < 1000 * time.time()
+    journal = Journal()
+    assert isinstance(await make(once_per=early).attempt("report", nothing), Elected)
+    elector = make(hook=journal, once_per=early, restart=True)
+    task = asyncio.create_task(elector.campaign("report", nothing))
+    await journal.has(AttemptSkipped)
+    await asyncio.wait([task], timeout=PATIENCE)
+    await cancel(task)
+    # With `retry_failed` it looks once more: a term that fails would open the period again.
+    assert len(journal.of(AttemptSkipped)) <= 1 + retry_failed
+
+
 async def test_a_recess_ends_the_back_off() -> None:
     """An action that ends at once in each period is not run too soon: no pause grows by it."""
     runs, every = list[int](), 0.3

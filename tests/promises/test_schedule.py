@@ -239,6 +239,7 @@ async def test_case_84_no_minimum_hold_stands_in_the_way(
         ("nonsense", nothing, ValueError),
         ([], nothing, TypeError),
         (60, "no function", TypeError),
+        (OncePer(60, tolerance=1), nothing, ValueError),
     ],
 )
 async def test_bad_input_is_refused_before_any_io(every: Any, action: Any, error: type) -> None:

@@ -57,6 +57,57 @@ def test_a_tick_belongs_to_the_period_that_it_begins() -> None:
     assert once.period(three - 1) == Period(three - day, three)
 
 
+@pytest.mark.parametrize(
+    ("expression", "at", "counts_for", "opens", "closes"),
+    [
+        ("0 3 * * *", (2, 59, 29.999), (1, 3, 0), (1, 2, 59, 30), (2, 2, 59, 30)),
+        ("0 3 * * *", (2, 59, 30), (2, 3, 0), (2, 2, 59, 30), (3, 2, 59, 30)),
+        ("0 3 * * *", (3, 0, 0), (2, 3, 0), (2, 2, 59, 30), (3, 2, 59, 30)),
+        ("* * * * *", (3, 0, 44.999), (2, 3, 0), (2, 2, 59, 45), (2, 3, 0, 45)),
+        ("* * * * *", (3, 0, 45), (2, 3, 1), (2, 3, 0, 45), (2, 3, 1, 45)),
+        # From five to ten hours is 5 h, from ten to five is 19 h; both are long enough.
+        ("0 5,10 * * *", (9, 59, 40), (2, 10, 0), (2, 9, 59, 30), (3, 4, 59, 30)),
+        # A minute before the tick, but a quarter of it: 15 s; then there is an hour.
+        ("0,1 3 * * *", (3, 0, 44), (2, 3, 0), (2, 2, 59, 30), (2, 3, 0, 45)),
+        ("0,1 3 * * *", (3, 0, 45), (2, 3, 1), (2, 3, 0, 45), (3, 2, 59, 30)),
+    ],
+)
+def test_a_start_may_be_a_little_early(
+    expression: str,
+    at: tuple[int, int, float],
+    counts_for: tuple[int, ...],
+    opens: tuple[int, ...],
+    closes: tuple[int, ...],
+) -> None:
+    """By the tolerance, or a quarter of the period before, if that is less."""
+    once = OncePer(expression, tolerance=30)
+    now = ms(2026, 3, 2, *at[:2]) + round(1000 * at[2])
+    window = once.window(now)
+    assert window.period.begins == ms(2026, 3, *counts_for)
+    assert window.period == OncePer(expression).period(window.period.begins)
+    assert (window.opens, window.closes) == (ms(2026, 3, *opens), ms(2026, 3, *closes))
+
+
+@given(
+    st.sampled_from([0.1, 7, 60, 3600, "*/5 * * * *", "30 2 * * *", "0,1 3 * * *"]),
+    st.sampled_from([0, 0.05, 20, 60]),
+    st.integers(ms(2026, 1, 1), ms(2028, 1, 1)),
+)
+def test_windows_leave_no_gap(every: float | str, tolerance: float, now: int) -> None:
+    """Each instant counts for one period: that in which it lies, or one that is about to begin."""
+    once = OncePer(every, tolerance=tolerance)
+    window = once.window(now)
+    period, opens, closes = window
+    assert opens <= now < closes
+    assert period.begins - 1000 * tolerance <= opens <= period.begins < closes <= period.ends
+    assert once.window(opens) == once.window(closes - 1) == window
+    following = once.window(closes)
+    assert (following.opens, following.period.begins) == (closes, period.ends)
+    assert once.window(opens - 1).period.ends == period.begins
+    if not tolerance:
+        assert (opens, closes) == period
+
+
 def test_the_zone_counts() -> None:
     """Midnight in Berlin is not midnight in Greenwich, which is the default."""
     now = ms(2026, 7, 1, 23, 0)
@@ -182,6 +233,9 @@ def test_a_zone_need_not_be_one_of_zoneinfo() -> None:
         ("* * * * *", {"tz": 3}, TypeError, "int"),
         (60, {"tz": "UTC"}, ValueError, "tz is for a cron expression"),
         (60, {"retry_failed": 1}, TypeError, "retry_failed"),
+        (60, {"tolerance": 61}, ValueError, "tolerance must be at most 60 s, not 61 s"),
+        (60, {"tolerance": -1}, ValueError, "tolerance must be finite and not negative"),
+        (60, {"tolerance": "1s"}, TypeError, "tolerance must be seconds"),
     ],
 )
 def test_what_is_no_period_is_refused(
@@ -211,10 +265,11 @@ def test_it_is_a_value_that_shows_what_it_is() -> None:
     assert hash(OncePer(60)) == hash(OncePer(60.0))
     assert OncePer(60) != OncePer(60, retry_failed=True)
     assert OncePer("0 0 * * *") != OncePer("0 0 * * *", tz=BERLIN)
+    assert OncePer(60) != OncePer(60, tolerance=1)
     assert OncePer(60) != 60
     assert repr(OncePer(60)) == "OncePer(60.0)"
-    shown = repr(OncePer("0 0 * * *", tz="Europe/Berlin", retry_failed=True))
-    assert shown == "OncePer('0 0 * * *', tz='Europe/Berlin', retry_failed=True)"
+    shown = repr(OncePer("0 0 * * *", tz="Europe/Berlin", retry_failed=True, tolerance=5))
+    assert shown == "OncePer('0 0 * * *', tz='Europe/Berlin', retry_failed=True, tolerance=5.0)"
 
 
 def test_who_has_no_cronsim_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -261,6 +261,11 @@ class Elector:
             options = self._options.changed(once_per=once_per, wait_time=wait_time)
             return self._stand(name, options, after)
 
+        if once_per.tolerance:
+            raise ValueError(
+                "every must have no tolerance: a schedule goes by the server's clock, not"
+                f" {once_per!r}"
+            )
         options = stand(wait_time=0, after=0).options  # so that what is not usable is said now
         with self._recess(name, options) as recess:
             await scheduling.schedule(self._office, stand, once_per, run, recess)

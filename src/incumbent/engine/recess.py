@@ -42,6 +42,7 @@ class Recess:
         self._seats = seats
         self._budget = Budget.of_two(options.request_timeout)
         self._once_per = options.once_per
+        self._most_early = SET_BACK + (options.once_per.tolerance if options.once_per else 0)
         self._mailbox: Mailbox | None = None
 
     async def sleep(self, period: Period) -> None:
@@ -89,7 +90,8 @@ class Recess:
     def _left(self, period: Period) -> float:
         """Seconds of `period` that are left; minus infinity if the clock was set back."""
         now = self._store.wall_clock()
-        return (period.ends - now) / 1000 if now >= period.begins - 1000 * SET_BACK else -math.inf
+        early = (period.begins - now) / 1000
+        return (period.ends - now) / 1000 if early <= self._most_early else -math.inf
 
     async def _a_term_ends(self) -> None:
         """Return when a seat has no working holder: at once, if it has none at the beginning."""

@@ -357,7 +357,7 @@ class MemoryStore:
         if claim.once_per is not None:
             last = self._runs.get(claim.election, _NEVER)
             before = last.before if last.token == claim.token else last.begins
-            begins = claim.once_per.period(self.wall_clock()).begins
+            begins = claim.once_per.window(self.wall_clock()).period.begins
             self._runs[claim.election] = _Run(begins, claim.token, before)
         return seat
 
@@ -365,7 +365,7 @@ class MemoryStore:
         if claim.once_per is None:
             return None
         now = self.wall_clock()
-        period = claim.once_per.period(now)
+        period = claim.once_per.window(now).period
         last = self._runs.get(claim.election, _NEVER)
         # A run of this token without a seat is none: the lease ran out before the grant was known.
         if last.token == claim.token or last.begins < period.begins:

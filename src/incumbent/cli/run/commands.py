@@ -10,6 +10,9 @@ from incumbent.cli.parameters import DURATION, PERIOD, WAIT, prefix_option, url_
 from incumbent.options import LeaderOptions
 from incumbent.periods import OncePer
 
+TOLERANCE: Final = 30.0
+"""Seconds: crontabs start things at whole minutes, so a start is for the minute that is nearest."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 SHARED: Final = (
@@ -77,7 +80,8 @@ def shared(function: F) -> F:
     metavar="PERIOD",
     help="Run at most once per period on all hosts together, by the server's clock: a duration"
     " ('1d', counted from 1970 in UTC), or a cron expression ('0 3 * * *', in UTC unless --tz"
-    " says otherwise; needs the extra 'cron').",
+    " says otherwise; needs the extra 'cron'). A start up to 30s before a period begins counts for"
+    " that period, because clocks differ; at most a quarter of a period early.",
 )
 @click.option(
     "--tz",
@@ -118,7 +122,11 @@ def run_once(
 
     A line in the crontab of several hosts NEEDS --once-per: a CMD that is done in a second has
     given its seat back when the clock of the next host comes to that minute, which would run it
-    again. A run counts from its start, also if its host dies.
+    again. A run counts from its start, also if its host dies. Repeat the times of the line, and
+    name the zone of the hosts' clocks if that is not UTC:
+
+    \b
+    0 3 * * *  incumbent run x --once-per '0 3 * * *' --tz Europe/Rome -- CMD
 
     CMD sees INCUMBENT_ELECTION, INCUMBENT_FENCE, INCUMBENT_SEAT and INCUMBENT_LEADER_ID, and runs
     in a process group of its own, to which signals are forwarded. When the leadership is lost the
@@ -186,7 +194,7 @@ def _period(every: OncePer | None, tz: str | None, *, retry_failed: bool) -> Onc
             )
         return None
     try:
-        return OncePer(every.every, tz=tz, retry_failed=retry_failed)
+        return OncePer(every.every, tz=tz, retry_failed=retry_failed, tolerance=TOLERANCE)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--tz'") from None
 

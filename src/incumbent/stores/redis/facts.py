@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 
+from incumbent.periods import MOST_TOLERANCE
 from incumbent.stores.base import Budget
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.caller import database_of
@@ -50,8 +51,9 @@ LISTENING: Final = 2.0
 WATCHED: Final = 1.0
 """Seconds between two looks at the clocks."""
 
-NEARLY_NOW: Final = 1.0
-"""Seconds by which a period may seem to be in the future: clocks are not compared better."""
+NEARLY_NOW: Final = MOST_TOLERANCE + 1.0
+"""Seconds by which a period may be in the future: it may have been run early, and clocks are not
+compared better than to a second."""
 
 KEY: Final = b"K"
 CHANNEL: Final = b"C"

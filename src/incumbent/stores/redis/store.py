@@ -157,16 +157,17 @@ class RedisStore:
         budget: Budget,
         request: Request,
     ) -> Reply:
-        """Send the claim for the present period: again if the server's clock says another one.
+        """Send the claim for the period it counts for: again if the server's clock says another.
 
         The end of that period is appended to a reply ``ran``.
         """
         keys = keys_of(self._prefix, claim.election, claim.seats).acquire
         for _ in range(MOST_CLOCKS):
-            period = once_per.period(self.wall_clock())
+            period, *window = once_per.window(self.wall_clock())
             if period.begins <= claim.after:
                 return [b"ran", 0, 0, period.ends]
-            dated = (*args, b"%d" % period.begins, b"%d" % period.ends)
+            times = (*period, *window) if once_per.tolerance else period
+            dated = (*args, *(b"%d" % time for time in times))
             reply = await self._caller.run(scripts.ACQUIRE, keys, dated, budget, request)
             if reply[0] == b"granted":
                 # Not before: a grant that is repeated says when it was made.

@@ -1,19 +1,20 @@
 -- Take the seat that is due to me, or learn that one is mine already, or who has them; stand in line if asked to.
 -- KEYS: fence gone queue alive tick seat+
--- ARGV: token leader lease_ms database [place arrival_us stale_ms [from_ms to_ms]]
+-- ARGV: token leader lease_ms database [place arrival_us stale_ms [from_ms to_ms [opens_ms closes_ms]]]
 -- Returns: {'granted', seat, fence, since, ttl}, {'busy', seat, leader, fence, since, ttl, retained, arrival},
 --   {'ran', now, ahead}, {'when', now} or {'gone'}
 -- `place` is missing or '' for one try without standing. `arrival_us` is 0 for a newcomer, else what it was told, so
 -- that a waiter that was dropped by mistake gets its place back. `stale_ms` is how long its process is believed to be
 -- there; 0 for the last try: take the seat or leave the line. If every seat is free but due to other waiters, seat is
 -- -1, and ttl the time until the first of these must have come.
--- With a period, [from_ms, to_ms) by the server's clock, there is one run in it: 'ran' when it has been, 'when' when
--- the period is not now. `ahead` is how many ms from now the last period that was run begins, or 0: see below.
+-- With a period, [from_ms, to_ms) by the server's clock, there is one run in it: 'ran' when it has been. A claim counts
+-- for it in [opens_ms, closes_ms), which is the period itself if it is not given; 'when' if that is not now. `ahead` is how many ms from now the last period that was run begins, or 0: see below.
 
 local fence_key, gone_key, queue_key, tick_key = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local token, leader, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local place, arrival, stale = ARGV[5] or '', ARGV[6] or '0', tonumber(ARGV[7])
 local from, to = tonumber(ARGV[8]), tonumber(ARGV[9])
+local opens, closes = tonumber(ARGV[10] or ARGV[8]), tonumber(ARGV[11] or ARGV[9])
 
 -- One question for all, unless there is a line for sure: as a rule no claim was given up, and nobody is on a seat.
 local any = place ~= '' or redis.call('EXISTS', gone_key, queue_key, unpack(KEYS, 6)) > 0
@@ -53,7 +54,7 @@ end
 
 local was
 if from then
-  if now_ms < from or now_ms >= to then
+  if now_ms < opens or now_ms >= closes then
     return {'when', now_ms}
   end
   local last, runner, before = last_run(tick_key)

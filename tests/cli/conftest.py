@@ -7,6 +7,7 @@ import pytest
 
 from cli.inside import Inside
 from cli.stage import Program, Runs, runs_on
+from cli.terminal import Terminal
 from kit.servers import Server
 
 
@@ -15,6 +16,15 @@ def runs(valkey: Server, ask: Inside) -> Iterator[Runs]:
     """Starts the command on a shared server."""
     with runs_on(valkey, ask) as runs:
         yield runs
+
+
+@pytest.fixture
+def terminals(valkey: Server) -> Iterator[list[Terminal]]:
+    """Closed at the end."""
+    made: list[Terminal] = []
+    yield made
+    for terminal in made:
+        terminal.close()
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ import psutil  # type: ignore[import-untyped] # as in test_demo.py
 
 import incumbent
 from cli.inside import Inside
+from incumbent import LeaderOptions
+from incumbent.blocking import GroupElector, Lease
 from kit import warden
 from kit.servers import Server
 from kit.waiting import wait_until_blocking
@@ -157,6 +159,47 @@ def runs_on(server: Server, inside: Inside) -> Iterator[Runs]:
         yield runs
     finally:
         runs.close()
+
+
+class Follower:
+    """A `watch` that writes to a pipe, whose lines are read one by one."""
+
+    def __init__(self, url: str, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [*INCUMBENT, "watch", *arguments],
+            env=os.environ | {"PYTHONPATH": SOURCE, "INCUMBENT_URL": url},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def line(self) -> str:
+        """The next line: the test's own timeout is the only one."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().rstrip("\n")
+
+    def close(self) -> None:
+        """End it."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+@contextmanager
+def led(server: Server, name: str, *, lease: float = 30.0, seats: int = 1) -> Iterator[Lease]:
+    """A block in which somebody in this process leads `name`, until it is lost."""
+    with (
+        GroupElector(
+            server.url,
+            LeaderOptions(lease_time=lease, on_loss="notify"),
+            seats=seats,
+            leader_id="me",
+        ) as elector,
+        elector.lead(name) as lease_of_it,
+    ):
+        yield lease_of_it
 
 
 def alive(pid: int) -> bool:

@@ -8,12 +8,17 @@ import struct
 import subprocess
 from collections.abc import Mapping, Sequence
 from fcntl import ioctl
-from termios import TIOCSCTTY, TIOCSWINSZ
+from termios import TIOCSCTTY, TIOCSWINSZ, tcgetattr
 
 from cli.stage import INCUMBENT, SOURCE
 from kit.waiting import wait_until_blocking
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+SCREENFUL = 20_000
+"""Characters that draw a whole screen, with colours."""
+
+_LINE = re.compile(r"\x1b\[(\d+);1H([^\x1b]*)")
 
 
 class Typist:
@@ -21,7 +26,9 @@ class Typist:
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
         self._ours, theirs = pty.openpty()
-        ioctl(self._ours, TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+        self._columns, self._lines = 100, 24
+        self.resize(self._columns, self._lines)
+        self.modes_before = tcgetattr(self._ours)
         self.process = subprocess.Popen(
             command,
             stdin=theirs,
@@ -47,6 +54,37 @@ class Typist:
                 break
             self.raw += read.decode(errors="replace")
         return _CONTROL.sub("", self.raw)
+
+    @property
+    def screen(self) -> str:
+        """What is on a full screen now: its lines, without the blanks at their ends."""
+        drawn = _COLOUR.sub("", self.raw[-SCREENFUL:]) if self.text else ""
+        shown = {int(line): said.rstrip() for line, said in _LINE.findall(drawn)}
+        return "\n".join(shown.get(line, "") for line in range(1, self._lines + 1))
+
+    @property
+    def modes(self) -> list[object]:
+        """How the terminal is set."""
+        return list(tcgetattr(self._ours))
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Make it larger or smaller: who has it is told by a signal."""
+        self._columns, self._lines = columns, lines
+        ioctl(self._ours, TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def shows(self, *words: str, without: str | None = None, within: float = 60.0) -> str:
+        """What is on the screen, when all `words` are, and `without` is not."""
+        return wait_until_blocking(
+            lambda: (
+                screen
+                if all(each in (screen := self.screen) for each in words)
+                and (without is None or without not in screen)
+                else None
+            ),
+            within=within,
+            what=f"{words} on the screen, without {without!r}",
+            every=0.02,
+        )
 
     def wait_for(self, words: str, *, within: float = 60.0) -> str:
         """All that came, when `words` are in it."""
@@ -74,8 +112,17 @@ class Typist:
 class Terminal(Typist):
     """The command on a terminal."""
 
-    def __init__(self, url: str, *arguments: str, env: Mapping[str, str] | None = None) -> None:
-        super().__init__([*INCUMBENT, *arguments], {"INCUMBENT_URL": url, **(env or {})})
+    def __init__(
+        self,
+        url: str,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        script: str | None = None,
+    ) -> None:
+        """`script`: for a shell, in which ``"$0" "$@"`` is the command."""
+        shell = [] if script is None else ["sh", "-c", script]
+        command = [*shell, *INCUMBENT, *arguments]
+        super().__init__(command, {"INCUMBENT_URL": url, **(env or {})})
 
 
 def _take_terminal() -> None:

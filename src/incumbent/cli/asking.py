@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 from incumbent import GroupElector, LeaderOptions, LeaderState, StrategicElector
@@ -56,6 +56,7 @@ def ask(where: Where, question: Callable[[Where], Coroutine[Any, Any, T]]) -> T:
 class Unreadable:
     """Stands where the state of an election should be."""
 
+    error: ServerError
     reason: str
     """What the server says."""
 
@@ -88,26 +89,27 @@ class Asker:
         """Who leads each of `names`, in their order.
 
         What is asked at the same time leaves together: a round trip or two for a thousand.
-
-        Raises:
-            ServerError: none of them can be read.
         """
-        found: dict[str, LeaderState | BaseException] = {}
+        found: dict[str, LeaderState | Unreadable] = {}
         left = list(dict.fromkeys(names))
         while left:
             some, left = left[:AT_ONCE], left[AT_ONCE:]
-            answers = await asyncio.gather(*map(self.state, some), return_exceptions=True)
-            found |= zip(some, answers, strict=True)
-        errors = [each for each in found.values() if isinstance(each, BaseException)]
-        grave = [error for error in errors if not isinstance(error, ServerError)]
-        if grave or (errors and len(errors) == len(found)):
-            raise (grave or errors)[0]
-        return {name: self._readable(answer) for name, answer in found.items()}
+            for name in some:
+                self._check(name)
+            async with asyncio.TaskGroup() as group:
+                looks = [group.create_task(self._look(name)) for name in some]
+            found |= {name: look.result() for name, look in zip(some, looks, strict=True)}
+        return found
 
-    def _readable(self, answer: LeaderState | BaseException) -> LeaderState | Unreadable:
-        if isinstance(answer, ServerError):
-            return Unreadable(reason(answer, self.client))
-        return cast("LeaderState", answer)
+    async def _look(self, name: str) -> LeaderState | Unreadable:
+        try:
+            return await self.state(name)
+        except ServerError as error:
+            return Unreadable(error, self.reason(error))
+
+    def reason(self, error: Exception) -> str:
+        """What the server said, or why there was no answer: one line."""
+        return reason(error, self.client)
 
     async def names(self) -> list[str]:
         """The elections that there are, in order."""
@@ -122,11 +124,28 @@ class Asker:
 
     def _usable(self, name: str) -> bool:
         try:
-            elector, rest = self.election(name)
-            elector.is_leading(rest)
+            self._check(name)
         except ValueError:
             return False  # no election of ours could be called this
         return True
+
+    def _check(self, name: str) -> None:
+        elector, rest = self.election(name)
+        elector.is_leading(rest)  # asks nobody
+
+
+def insist(
+    states: dict[str, LeaderState | Unreadable],
+) -> dict[str, LeaderState | Unreadable]:
+    """`states`, if there are none or at least one of them could be read.
+
+    Raises:
+        ServerError: what was said of the first.
+    """
+    bad = [state for state in states.values() if isinstance(state, Unreadable)]
+    if bad and len(bad) == len(states):
+        raise bad[0].error
+    return states
 
 
 @asynccontextmanager

@@ -27,6 +27,6 @@ def unavailable(error: ServerError, client: Client) -> UnavailableError:
     return UnavailableError(f"the server does not answer as it should: {said}")
 
 
-def reason(error: ServerError, client: Client) -> str:
+def reason(error: Exception, client: Client) -> str:
     """What `client`'s server said, or why there was no answer: one line that shows no password."""
     return " ".join(str(discreet(error, client)).split())

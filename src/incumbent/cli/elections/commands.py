@@ -67,18 +67,26 @@ def watch(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
     incumbent watch scheduler
     incumbent watch --json | jq .leaders
 
-    On a terminal this is a table. Elsewhere each change is a line: first what is now, then what
-    happens. The server tells of changes when they happen, and nothing is polled; without a NAME,
-    elections that are new are looked for every ten seconds.
+    On a terminal this is a table. Elections that cannot be read, or have no leader, come first.
+    Space and b turn the pages, the arrows move by a row, / shows only elections in which, or in
+    whose leaders, what you type occurs, Escape shows all again, q quits. Elsewhere each change is a
+    line: first what is now, then what happens.
+
+    The server tells of changes when they happen, and nothing is polled; without a NAME, elections
+    that are new are looked for every ten seconds. When the server is not heard, it is said since
+    when, and nobody is shown as a leader until it is heard again: within twelve seconds if it is
+    silent, at once if the connection breaks.
 
     --json gives one line for each change: {"at", "name", "leaders", "waiting"}, with all the
-    leaders that there are then.
+    leaders that there are then; {"at", "name", "error", "silent_since"} when an election is not
+    heard of any more, and {"at", "name", "error"} when it cannot be read.
 
     \b
     Exit codes:
+      0    ended by q
       2    usage
       64   an argument cannot be used
-      69   no server, or none that answers as it should
+      69   no server, or none of them can be read, at the beginning
       130  ended by Ctrl-C, 143 by SIGTERM
     """
     from incumbent.cli.elections import following

@@ -1,86 +1,222 @@
-"""What `watch` does: elections are followed, each by a task, and what changes is shown."""
+"""What `watch` does: elections are followed, each by a task, and what happens to them is shown."""
 
 import asyncio
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from incumbent import LeaderState
-from incumbent.cli.asking import Asker, Where, ask, asking
-from incumbent.cli.elections.screens import Screen, open_screen
-from incumbent.cli.elections.words import change_lines, clock_time, state_value
-from incumbent.cli.output import tell, tell_json
+from incumbent import LeaderState, Outage, clock
+from incumbent.cli.asking import Asker, Unreadable, Where, ask, asking, insist
+from incumbent.cli.elections import news
+from incumbent.cli.elections.screens import JsonLines, PlainLines, Screen, Table
+from incumbent.cli.elections.table import Known
+from incumbent.cli.elections.terminal import usable
+from incumbent.cli.elections.words import trouble_in_short
 from incumbent.cli.terminating import until_terminated
+from incumbent.engine.watch import Watch
+from incumbent.stores.redis import ServerError
 
 NEW_ONES: Final = 10.0
-"""Seconds between two looks for elections that are new."""
+"""Seconds between two looks for elections that are new, or can be read again."""
 
+SPARE: Final = 20
+"""Times as long as such a look took it is waited at least: it must not keep the server busy."""
 
-class JsonScreen:
-    """A line of JSON for each change."""
-
-    def show(self, name: str, old: LeaderState | None, new: LeaderState) -> None:
-        """Print it."""
-        tell_json({"at": datetime.now(UTC), **state_value(name, new)})
-
-
-class PlainScreen:
-    """A line for each change."""
-
-    def show(self, name: str, old: LeaderState | None, new: LeaderState) -> None:
-        """Print it."""
-        now = clock_time(datetime.now(UTC))
-        for line in change_lines(name, old, new):
-            tell(f"{now} {line}")
+NOTICED: Final = 1.0
+"""Seconds between two looks, here, at whether the server is heard."""
 
 
 def watch(where: Where, names: Sequence[str], *, as_json: bool) -> None:
-    """Show some elections, or all, until a signal ends it."""
+    """Show some elections, or all, until somebody wants to leave."""
 
     async def question(where: Where) -> None:
         async with asking(where) as asker:
-            # So that the terminal is left as it was.
-            await until_terminated(_follow_all(asker, names, screen))
+            await until_terminated(_follow(asker, names, as_json=as_json))
 
-    if as_json or not sys.stdout.isatty():
-        screen: Screen = JsonScreen() if as_json else PlainScreen()
-        ask(where, question)
-        return
-    with open_screen() as screen:
-        ask(where, question)
+    ask(where, question)
 
 
-async def _follow_all(asker: Asker, names: Sequence[str], screen: Screen) -> None:
-    tasks: dict[str, asyncio.Task[None]] = {}
-    for name in names:
-        await asker.state(name)  # so that a mistake, or a server that is not there, is said now
+async def _follow(asker: Asker, names: Sequence[str], *, as_json: bool) -> None:
+    table = None if as_json or not usable() else Table()
+    screen = table or (JsonLines() if as_json else PlainLines())
+    fleet = Fleet(asker, names, screen)
     try:
-        while True:
-            for name in dict.fromkeys(names or await asker.names()):
-                if name not in tasks:
-                    tasks[name] = asyncio.ensure_future(_follow(asker, name, screen))
-            # Without names, elections that are new are followed as well.
-            pause = None if names else NEW_ONES
-            if not tasks:
-                await asyncio.sleep(NEW_ONES)
-                continue
-            done, _ = await asyncio.wait(
-                tasks.values(), timeout=pause, return_when=asyncio.FIRST_COMPLETED
-            )
-            for task in done:
-                task.result()
-    finally:
-        for task in tasks.values():
+        async with asyncio.TaskGroup() as group:
+            await fleet.begin(group)  # so that a mistake, or no server, is told as for `status`
+            if table is not None:
+                await table.run(fleet.known)
+                fleet.end()
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+@dataclass(slots=True)
+class _Election:
+    name: str
+    state: LeaderState | None = None
+    """As it was told last."""
+    spoiled: Unreadable | None = None
+    outage: Outage | None = None
+    """As it was shown last."""
+    watch: Watch | None = None
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def known(self) -> Known:
+        """What is known of it now."""
+        if self.spoiled is not None:
+            return Known(self.name, error=trouble_in_short(self.name, self.spoiled.reason))
+        if self.watch is None:
+            return Known(self.name)
+        return Known(self.name, self.watch.state, outage=self.watch.outage)
+
+
+class Fleet:
+    """Elections, and what is known of them."""
+
+    def __init__(self, asker: Asker, names: Sequence[str], screen: Screen) -> None:
+        """All there are if there are no `names`."""
+        self._asker = asker
+        self._names = names
+        self._screen = screen
+        self._elections: dict[str, _Election] = {}
+        self._searched_at = datetime.now(UTC)
+        self._lost: Outage | None = None
+        """What became of the last search, if it failed."""
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def begin(self, group: asyncio.TaskGroup) -> None:
+        """Follow them, by tasks of `group`.
+
+        Raises:
+            ServerError: none of them can be read.
+        """
+        self._take_in(insist(await self._look(group)), group)
+        self._tasks = [
+            group.create_task(self._search(group)),
+            group.create_task(self._notice()),
+        ]
+
+    def end(self) -> None:
+        """Follow them no more."""
+        for election in self._elections.values():
+            self._tasks += [election.task] if election.task is not None else []
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    def known(self) -> tuple[list[Known], str]:
+        """What is known of each, and what is the matter with the server, in words."""
+        known = [each.known for each in self._elections.values()]
+        outages = [each.outage for each in known if each.outage is not None]
+        if not known and self._lost is not None:
+            outages.append(self._lost)
+        if not outages:
+            return known, ""
+        first, now = min(outages, key=_since), datetime.now(UTC)
+        why = self._asker.reason(first.error)
+        return known, news.trouble(first.since, why, now, silent=len(outages), of=len(known) or 1)
+
+    # -- which there are ---------------------------------------------------------------------
+
+    async def _search(self, group: asyncio.TaskGroup) -> None:
+        """Follow also what is new, or can be read again, and drop what has left no trace."""
+        pause = NEW_ONES
+        while True:
+            await asyncio.sleep(pause)
+            began = clock.now()
+            try:
+                found = await self._look(group)
+            except ServerError as error:
+                lost, self._lost = self._lost, Outage(self._searched_at, error)
+                if lost is None and not self._elections:
+                    why = self._asker.reason(error)
+                    self._screen.show(news.Silent({}, self._searched_at, why))
+                continue
+            if self._lost is not None and not self._elections:
+                self._screen.show(news.Heard({}))
+            self._lost, self._searched_at = None, datetime.now(UTC)
+            self._take_in(found, group)
+            pause = max(NEW_ONES, SPARE * (clock.now() - began))
+
+    async def _look(self, group: asyncio.TaskGroup) -> dict[str, LeaderState | Unreadable]:
+        """Look for elections, and at those that are not followed."""
+        names = self._names or await self._asker.names()
+        if not self._names:
+            self._drop_all_but(names)
+        return await self._asker.states(name for name in names if not self._followed(name))
+
+    def _followed(self, name: str) -> bool:
+        return name in self._elections and self._elections[name].task is not None
+
+    def _drop_all_but(self, names: Iterable[str]) -> None:
+        for name in self._elections.keys() - set(names):
+            election = self._elections[name]
+            state = election.known.state
+            if state is None or not (state.leaders or state.waiting):
+                if election.task is not None:
+                    election.task.cancel()
+                del self._elections[name]
+
+    def _take_in(
+        self, found: Mapping[str, LeaderState | Unreadable], group: asyncio.TaskGroup
+    ) -> None:
+        for name, state in found.items():
+            election = self._elections.setdefault(name, _Election(name))
+            if isinstance(state, Unreadable):
+                self._spoil(election, state)
+            else:
+                election.spoiled = None
+                election.task = group.create_task(self._watch(election))
+
+    # -- what happens to them ----------------------------------------------------------------
+
+    async def _watch(self, election: _Election) -> None:
+        elector, its_name = self._asker.election(election.name)
+        try:
+            async with aclosing(elector.watch(its_name)) as election.watch:
+                async for state in election.watch:
+                    old, election.state = election.state, state
+                    election.outage = None  # that it is heard of again is told by this
+                    self._screen.show(news.Changed(election.name, old, state))
+        except ServerError as error:
+            self._spoil(election, Unreadable(error, self._asker.reason(error)))
+        finally:
+            election.watch = election.task = None
+
+    def _spoil(self, election: _Election, found: Unreadable) -> None:
+        old, election.spoiled = election.spoiled, found
+        election.state = election.outage = None
+        if old is None or old.reason != found.reason:
+            self._screen.show(news.Spoiled(election.name, found))
+
+    async def _notice(self) -> None:
+        """Tell of outages, and of their ends."""
+        while True:
+            await asyncio.sleep(NOTICED)
+            silent: dict[str, Outage] = {}
+            heard: dict[str, LeaderState | None] = {}
+            for election in self._elections.values():
+                outage = None if election.watch is None else election.watch.outage
+                if outage is not None and _is_new(election.outage, outage):
+                    silent[election.name] = outage
+                elif outage is None and election.outage is not None:
+                    heard[election.name] = election.known.state
+                election.outage = outage
+            if silent:
+                first = min(silent.values(), key=_since)
+                why = self._asker.reason(first.error)
+                self._screen.show(news.Silent(silent, first.since, why))
+            if heard:
+                self._screen.show(news.Heard(heard))
 
 
-async def _follow(asker: Asker, name: str, screen: Screen) -> None:
-    elector, its_name = asker.election(name)
-    last: LeaderState | None = None
-    async with aclosing(elector.watch(its_name)) as states:
-        async for state in states:
-            screen.show(name, last, state)
-            last = state
+def _is_new(old: Outage | None, outage: Outage) -> bool:
+    """Whether it has yet to be told: that it is there, or why."""
+    vague = old is None or not isinstance(old.error, ServerError)
+    return old is None or (vague and isinstance(outage.error, ServerError))
+
+
+def _since(outage: Outage) -> datetime:
+    return outage.since

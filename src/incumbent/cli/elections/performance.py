@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 
 from incumbent import LeaderInfo, LeaderState
-from incumbent.cli.asking import Unreadable, Where, ask, asking
+from incumbent.cli.asking import Unreadable, Where, ask, asking, insist
 from incumbent.cli.elections import words
 from incumbent.cli.endings import MistakeError
 from incumbent.cli.output import say, tell, tell_json
@@ -18,7 +18,7 @@ def status(where: Where, names: Sequence[str], *, as_json: bool) -> bool:
 
     async def question(where: Where) -> dict[str, LeaderState | Unreadable]:
         async with asking(where) as asker:
-            return await asker.states(names or await asker.names())
+            return insist(await asker.states(names or await asker.names()))
 
     states = ask(where, question)
     if as_json:

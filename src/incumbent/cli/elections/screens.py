@@ -1,67 +1,82 @@
-"""How `watch` looks on a terminal: a table that follows what happens."""
+"""Where `watch` shows what it hears: lines for people or programs, or a table on a terminal."""
 
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from rich import box
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
-
-from incumbent import LeaderInfo, LeaderState
+from incumbent.cli.elections import news
+from incumbent.cli.elections.keys import View, after
+from incumbent.cli.elections.table import Known, layout
+from incumbent.cli.elections.terminal import Terminal
 from incumbent.cli.elections.words import clock_time
-from incumbent.printable import printable
+from incumbent.cli.output import tell, tell_json
 
-HEADINGS: Final = ("election", "seat", "leader", "since", "fence", "in line")
+AGEING: Final = 1.0
+"""Seconds after which a page is drawn anew, because times go on."""
+
+SOON: Final = 0.5
+"""Seconds until a change is drawn, with all that changed meanwhile; keys do not wait."""
+
+Knowing = Callable[[], tuple[Sequence[Known], str]]
+"""Gives what is known of all elections, and what is the matter with the server, in words."""
 
 
 class Screen(Protocol):
-    """Where changes are shown."""
+    """Where it is shown what happens."""
 
-    def show(self, name: str, old: LeaderState | None, new: LeaderState) -> None:
-        """Election `name` was `old`, and is `new` now."""
+    def show(self, happened: news.News) -> None:
+        """It has just happened."""
         ...
 
 
-class TableScreen:
-    """All that is known, drawn anew with each change."""
+class JsonLines:
+    """A line of JSON for each election that something happens to."""
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
-        self._states: dict[str, LeaderState] = {}
-        self._draw()
-
-    def show(self, name: str, old: LeaderState | None, new: LeaderState) -> None:
-        """Draw it."""
-        self._states[name] = new
-        self._draw()
-
-    def _draw(self) -> None:
-        table = Table(box=box.SIMPLE_HEAD, expand=False)
-        for heading in HEADINGS:
-            table.add_column(heading, overflow="fold", no_wrap=heading in {"seat", "since"})
-        for name in sorted(self._states):
-            state = self._states[name]
-            rows: list[tuple[str, ...]] = [_row(leader) for leader in state.leaders]
-            for number, row in enumerate(rows or [("", "nobody", "", "")]):
-                first, waiting = ("", "") if number else (printable(name), str(state.waiting))
-                style = "" if rows and not state.leaders[number].retained else "dim"
-                table.add_row(*map(Text, (first, *row, waiting)), style=style)
-        self._live.update(table, refresh=True)
+    def show(self, happened: news.News) -> None:
+        """Print it."""
+        for value in news.values(happened):
+            tell_json({"at": datetime.now(UTC), **value})
 
 
-def _row(leader: LeaderInfo) -> tuple[str, ...]:
-    name = printable(leader.leader_id)
-    who = f"{name} (was; kept)" if leader.retained else name
-    return str(leader.seat), who, clock_time(leader.since), str(leader.fence)
+class PlainLines:
+    """A line for each thing that happens."""
+
+    def show(self, happened: news.News) -> None:
+        """Print it."""
+        for line in news.lines(happened):
+            tell(f"{clock_time(datetime.now(UTC))} {line}")
 
 
-@contextmanager
-def open_screen() -> Generator[Screen]:
-    """The table; what it last showed stays on the terminal."""
-    console = Console(file=sys.stdout, highlight=False)
-    with Live(console=console, auto_refresh=False) as live:
-        yield TableScreen(live)
+class Table:
+    """All that is known, page by page, until somebody wants to leave."""
+
+    def __init__(self) -> None:
+        self._terminal: Terminal | None = None
+        self._soon: asyncio.TimerHandle | None = None
+
+    def show(self, happened: news.News) -> None:
+        """Draw it soon."""
+        if self._terminal is not None and self._soon is None:
+            self._soon = asyncio.get_running_loop().call_later(SOON, self._terminal.wake)
+
+    async def run(self, knowing: Knowing) -> None:
+        """Draw what is known, again and again. Returns when ``q`` was pressed."""
+        view: View | None = View()
+        with Terminal() as self._terminal:
+            while view is not None:
+                view = await self._page(self._terminal, view, *knowing())
+
+    async def _page(
+        self, terminal: Terminal, view: View, known: Sequence[Known], trouble: str
+    ) -> View | None:
+        """Show a page until something has to change. Returns the next view, None to leave."""
+        now = datetime.now(UTC)
+        page = layout(known, view, terminal.size, now, trouble=trouble, keys=terminal.listens)
+        terminal.show(page.lines)
+        self._soon = None
+        chosen: View | None = page.view
+        for key in await terminal.keys(AGEING):
+            if chosen is not None:
+                chosen = after(chosen, key, page=page.page, rows=page.rows)
+        return chosen

@@ -1,12 +1,20 @@
 """What is said of elections on stdout: lines for people, values for programs. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from incumbent import LeaderInfo, LeaderState
 from incumbent.cli.asking import Unreadable
 from incumbent.printable import printable
+
+_WRONG_TYPE: Final = re.compile(r"WRONGTYPE .*: (\S.*)")
+_NO_RIGHT: Final = re.compile(
+    r"permissions to access|ACL failure in script|can't access at least one of the keys",
+    re.IGNORECASE,
+)
+"""How servers refuse keys to a user: Redis 7 and Valkey, Redis 7 in a script, Redis 6.2."""
 
 
 def leader_value(leader: LeaderInfo) -> dict[str, Any]:
@@ -53,7 +61,21 @@ def state_lines(states: Mapping[str, LeaderState | Unreadable]) -> Iterable[str]
 
 def unreadable_line(name: str, state: Unreadable) -> str:
     """What is the matter with an election that cannot be read."""
-    return f"{printable(name)}: cannot be read: {printable(state.reason)}"
+    return f"{printable(name)}: cannot be read: {printable(trouble(state.reason), longest=None)}"
+
+
+def trouble(reason: str) -> str:
+    """What a server means that lets an election not be read, and what it says."""
+    wrong_type = _WRONG_TYPE.match(reason)
+    if wrong_type is not None:
+        return f"wrong type: {wrong_type[1]} ({reason})"
+    return f"no right to its keys ({reason})" if _NO_RIGHT.search(reason) else reason
+
+
+def trouble_in_short(name: str, reason: str) -> str:
+    """The same of election `name`, where there is little room: which key is told without it."""
+    said, _, _ = trouble(reason).partition(" (")
+    return re.sub(rf"\S*\{{{re.escape(name)}\}}:", "", said)
 
 
 def change_lines(name: str, old: LeaderState | None, new: LeaderState) -> Iterable[str]:

@@ -9,7 +9,7 @@ import os
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from incumbent import clock, events
 from incumbent.backoff import pause_after
@@ -17,7 +17,7 @@ from incumbent.engine import handle
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
 from incumbent.engine.term import Term
-from incumbent.engine.waits import Waits
+from incumbent.engine.waits import Wait, Waits
 from incumbent.options import LeaderOptions
 from incumbent.results import LossReason, Skipped
 from incumbent.shield import finish
@@ -26,15 +26,6 @@ from incumbent.stores.base import Budget, Busy, Claim, Grant, Place, Ran
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
 """Seconds between attempts that fail: the first, and the most after doubling."""
-
-
-class Left(NamedTuple):
-    """A term that is over."""
-
-    stopped: bool
-    """Whether the `CancelledError` that left the action was ours, and nobody else's."""
-    loss: LossReason | None
-    """Why it was lost, if it was."""
 
 
 Result: TypeAlias = Literal["succeeded", "failed"]
@@ -68,8 +59,8 @@ class Gate(Protocol):
         ...
 
 
-class Candidacy:
-    """A candidate for one seat of one election, once."""
+class Candidacy(Wait):
+    """A candidate for one seat of one election, once. It waits until it is elected, or gives up."""
 
     __slots__ = (
         "_after",
@@ -80,7 +71,6 @@ class Candidacy:
         "_place",
         "_task",
         "_term",
-        "_waits",
         "election",
         "leader_id",
         "name",
@@ -107,6 +97,7 @@ class Candidacy:
         With `once_per`, `after` leaves out the periods that begin before it: ms, epoch. With a
         `gate` it does not stand in line, but asks when the gate lets it.
         """
+        super().__init__(waits)
         self.options: LeaderOptions = options
         self.name: str = name
         self.election: str = election
@@ -117,7 +108,6 @@ class Candidacy:
         self._after = after
         self._gate = gate
         self._office = office
-        self._waits = waits
         self._term: Term | None = None
         self._lease: Lease | None = None
         self._mark: handle.Mark | None = None
@@ -158,7 +148,7 @@ class Candidacy:
         """Try once, then stand in line: ask when called, and once more when the time is up."""
         store, budget = self._office.store, Budget.of_two(self.options.request_timeout)
         claim, failures = self._claim(), 0
-        with self._waits.wait():
+        with self:
             try:
                 while True:
                     last = clock.now() >= give_up_at
@@ -239,23 +229,27 @@ class Candidacy:
         each = self.options.request_timeout
         return Budget(min(each, max(0.0, give_up_at - clock.now())), each)
 
-    async def leave(self, error: BaseException | None, *, counts: bool = True) -> Left:
+    async def leave(
+        self, error: BaseException | None, *, counts: bool = True
+    ) -> tuple[bool, LossReason | None]:
         """End the term: the action has ended, with `error` or without.
+
+        Returns whether the `CancelledError` that left the action was ours, and nobody else's; and
+        why the term was lost, if it was.
 
         The hooks are told of the error first, so that no user code runs from then to the release,
         and none can keep the seat from being given back. If the action does not count, its period
         stays open, and no result is noted.
         """
-        term, lease, mark = self._term, self._lease, self._mark
-        self._term = self._lease = self._mark = self._task = None
-        if term is None or lease is None or mark is None:
+        term, self._term, self._task = self._term, None, None
+        if term is None:
             raise RuntimeError("not elected, so there is nothing to leave")
         if isinstance(error, Exception):
             self._office.tell(events.ActionRaised, term, error=error)
         stopped = False
         try:
             stopped = term.disarm(error) and isinstance(error, asyncio.CancelledError)
-            handle.drop(lease, mark)
+            self._put_down()
         finally:
             cancelled = error is not None and not (stopped or isinstance(error, Exception))
             restore = not counts or self._may_be_tried_again(term, error)
@@ -264,7 +258,14 @@ class Candidacy:
             else:
                 closing = partial(term.close, restore=restore, cancelled=cancelled)
                 loss = await self._gate.close(_deed(term, error) if counts else None, closing)
-        return Left(stopped, loss)
+        return stopped, loss
+
+    def _put_down(self) -> None:
+        """The action no longer has the lease in hand. What it was known by is not kept either."""
+        lease, mark = self._lease, self._mark
+        self._lease = self._mark = None
+        if lease is not None and mark is not None:
+            handle.drop(lease, mark)
 
     def _may_be_tried_again(self, term: Term, error: BaseException | None) -> bool:
         once_per = self.options.once_per

@@ -52,7 +52,6 @@ class Office(Generic[TermT]):
         self._hooks = [(hook, getattr(hook, "wants", None)) for hook in hooks_of(hooks)]
         self._owns_store = owns_store
         self._alarms: Alarms | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = process.pid
 
     def tell(self, kind: type[Event], who: Named, /, **details: Any) -> None:
@@ -75,17 +74,16 @@ class Office(Generic[TermT]):
         Raises:
             RuntimeError: this was used in another event loop, which still runs.
         """
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            process.leave(self._loop, self._pid)
-            self._loop, self._pid = loop, process.pid
+        loop, alarms = asyncio.get_running_loop(), self._alarms
+        if alarms is None or alarms.loop is not loop:
+            process.leave(None if alarms is None else alarms.loop, self._pid)
+            self._alarms, self._pid = Alarms(loop), process.pid
 
     @property
     def alarms(self) -> Alarms:
-        """The alarms of the running event loop. A loop that is gone takes its own with it."""
-        loop = asyncio.get_running_loop()
-        if self._alarms is None or self._alarms.loop is not loop:
-            self._alarms = Alarms(loop)
+        """The alarms of the event loop that is used. A loop that is gone takes its own with it."""
+        if self._alarms is None:
+            raise RuntimeError("come_home() comes first")
         return self._alarms
 
     def open(self, term: TermT) -> None:

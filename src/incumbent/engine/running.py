@@ -60,7 +60,7 @@ async def run(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> Skipp
     except BaseException as raised:  # noqa: BLE001 - told apart below, when the term is over
         error = raised
     try:
-        none_ran = actions.refused(error)
+        none_ran = error is not None and actions.refused(error)
         stopped, loss = await candidacy.leave(error, counts=not none_ran)
         if error is not None and (none_ran or not (isinstance(error, Exception) or stopped)):
             raise error

@@ -23,24 +23,20 @@ class Waits:
 
     def __init__(self) -> None:
         self.closed: bool = False
-        self.present: set[_Wait] = set()
+        self.present: set[Wait] = set()
 
     def check(self) -> None:
         """Raise `ElectorClosedError` if the elector is closed."""
         if self.closed:
             raise ElectorClosedError
 
-    def wait(self) -> "_Wait":
-        """``with`` what this returns, the current task waits.
+    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Return what ``work()`` gives.
 
         Raises:
-            ElectorClosedError: from the block, when the elector is closed before or during it.
+            ElectorClosedError: the elector is closed, or was closed meanwhile.
         """
-        return _Wait(self)
-
-    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Return what ``work()`` gives; raises like `wait`."""
-        with _Wait(self):
+        with Wait(self):
             return await work()
 
     async def sleep(self, seconds: float) -> None:
@@ -57,8 +53,11 @@ class Waits:
             await asyncio.wait(ends, timeout=within)
 
 
-class _Wait:
-    """One wait, in the task that enters this."""
+class Wait:
+    """``with`` this, the current task waits: once at a time.
+
+    The block raises `ElectorClosedError` when the elector is closed before or during it.
+    """
 
     __slots__ = ("_baseline", "_end", "_sent", "_waits", "task")
 

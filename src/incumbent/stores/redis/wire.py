@@ -204,10 +204,11 @@ class Wire:
             self._loop.call_soon(self._stay_awake, request, until)
 
     def _enqueue(self, request: Request, within: float) -> "asyncio.Future[Reply]":
-        request.overdue_at = self._loop.time() + within
+        now = self._loop.time()
+        request.overdue_at = now + within
         request.answer = self._loop.create_future()
         self._queue.append(request)
-        soon = self._loop.time() + ABANDONED if self._batch else request.overdue_at
+        soon = now + ABANDONED if self._batch else request.overdue_at
         self._watch(min(soon, request.overdue_at))
         if not self.busy:
             self._start_sender()

@@ -49,6 +49,7 @@ class Office(Generic[TermT]):
     def __init__(self, store: Store, hooks: Iterable[Hook], *, owns_store: bool) -> None:
         self.store = store
         self.terms: set[TermT] = set()
+        """Those that are running."""
         self._hooks = [(hook, getattr(hook, "wants", None)) for hook in hooks_of(hooks)]
         self._owns_store = owns_store
         self._alarms: Alarms | None = None
@@ -85,14 +86,6 @@ class Office(Generic[TermT]):
         if self._alarms is None:
             raise RuntimeError("come_home() comes first")
         return self._alarms
-
-    def open(self, term: TermT) -> None:
-        """Take `term` into the running ones."""
-        self.terms.add(term)
-
-    def close(self, term: TermT) -> None:
-        """Take `term` out of the running ones."""
-        self.terms.discard(term)
 
     async def aclose(self) -> None:
         """Close the store, if it was made for this family."""

@@ -94,7 +94,7 @@ class Term:
         self._cleanup_until = math.inf  # known when the action is asked to stop
         self._over: asyncio.Future[None] | None = None  # made when somebody else waits for the end
         self._ending: events.Ending = "lost"
-        office.open(self)
+        office.terms.add(self)
         alarms.set(self, self._machine.expected)  # nothing can be due yet
         if task is not None and options.on_loss == "cancel":
             self._guard.tell_when_alone(self._tell_of_nobody, self.context)
@@ -285,7 +285,7 @@ class Term:
         self._office.tell(events.ReleaseFailed, self, error=error)
 
     def _end(self) -> None:
-        self._office.close(self)
+        self._office.terms.discard(self)
         self._office.tell(
             events.TermEnded,
             self,

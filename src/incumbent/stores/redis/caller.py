@@ -68,7 +68,8 @@ class Caller:
         request = request or Request()
         within, deadline = min(budget), clock.now() + budget.total
         script = script.sharded if self._sharded else script
-        request.command = command = script.command(keys, args, by_text=self._new(script))
+        by_text = script.seldom and self._new(script)
+        request.command = command = script.command(keys, args, by_text=by_text)
         said: redis_errors.RedisError | None = None
         detour: Wire | None = None
         failures = 0
@@ -107,7 +108,7 @@ class Caller:
 
     def _new(self, script: Script) -> bool:
         """Whether a seldom used script is sent for the first time, so that its text is needed."""
-        new = script.seldom and script not in self._told
+        new = script not in self._told
         if new:
             self._told.add(script)
         return new

@@ -40,9 +40,10 @@ class Guard:
         current = asyncio.current_task(loop)
         if current is None:
             raise RuntimeError(NO_TASK)
-        usable = task is not None and not task.done() and task.get_loop() is current.get_loop()
-        self._task: asyncio.Task[Any] = task if task is not None and usable else current
-        self._baseline = self._task.cancelling()
+        if task is None or task.done() or task.get_loop() is not current.get_loop():
+            task = current
+        self._task: asyncio.Task[Any] = task
+        self._baseline = task.cancelling()
         self._sent = 0
         self._others = 0
         self._mark: Mark | None = None

@@ -59,27 +59,27 @@ class Wait:
     The block raises `ElectorClosedError` when the elector is closed before or during it.
     """
 
-    __slots__ = ("_baseline", "_end", "_sent", "_waits", "task")
+    __slots__ = ("_baseline", "_end", "_waits", "task")
 
     def __init__(self, waits: Waits) -> None:
         self._waits = waits
 
     def __enter__(self) -> None:
-        self._waits.check()
+        waits = self._waits
+        waits.check()
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError(NO_TASK)
         self.task: asyncio.Task[Any] = task
         self._baseline = task.cancelling()
-        self._sent = False
         self._end: asyncio.Future[None] | None = None
-        self._waits.present.add(self)
+        waits.present.add(self)
 
     def end(self) -> "asyncio.Future[None]":
         """Ask it to end; what is returned is done when it has."""
         if self._end is None:
             self._end = self.task.get_loop().create_future()
-            self._sent = self.task.cancel()
+            self.task.cancel()
         return self._end
 
     def __exit__(
@@ -93,7 +93,6 @@ class Wait:
             return
         if not self._end.done():
             self._end.set_result(None)
-        if self._sent:
-            ours_alone = self.task.uncancel() <= self._baseline
-            if ours_alone and isinstance(error, asyncio.CancelledError):
-                raise ElectorClosedError from None
+        ours_alone = self.task.uncancel() <= self._baseline
+        if ours_alone and isinstance(error, asyncio.CancelledError):
+            raise ElectorClosedError from None

@@ -205,14 +205,13 @@ class Wire:
 
     def _enqueue(self, request: Request, within: float) -> "asyncio.Future[Reply]":
         now = self._loop.time()
-        request.overdue_at = now + within
-        request.answer = self._loop.create_future()
+        request.overdue_at = overdue_at = now + within
+        request.answer = answer = self._loop.create_future()
         self._queue.append(request)
-        soon = now + ABANDONED if self._batch else request.overdue_at
-        self._watch(min(soon, request.overdue_at))
+        self._watch(min(now + ABANDONED, overdue_at) if self._batch else overdue_at)
         if not self.busy:
             self._start_sender()
-        return request.answer
+        return answer
 
     def _start_sender(self) -> None:
         self.busy = True

@@ -70,7 +70,9 @@ def expected(at_once: int) -> list[str]:
     return [f"{at_once} at once" if each == "at once" else each for each in PARTS]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_who_ends_it_early_finds_no_key(runs: Runs, valkey: Server, number: int, code: int) -> None:
     """In the middle of its elections, it gives back what it has, and removes the rest."""
     run = runs.start("bench", "--seconds", "10h", "--at-once", "20")
@@ -78,4 +80,18 @@ def test_who_ends_it_early_finds_no_key(runs: Runs, valkey: Server, number: int,
     run.signal(number)
     assert run.ends() == code
     assert run.errors.strip() == ""  # click ends the line on which ^C stands
+    assert valkey.cli("KEYS", "*") == []
+
+
+def test_a_closed_terminal_means_nothing_under_nohup(runs: Runs, valkey: Server) -> None:
+    """SIGHUP that was ignored before still is: it goes on until another signal ends it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        run = runs.start("bench", "--seconds", "10h")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    wait_until_blocking(lambda: valkey.cli("KEYS", "*:{lone}:fence"), within=120)
+    run.signal(signal.SIGHUP)
+    run.signal(signal.SIGTERM)
+    assert run.ends() == 143
     assert valkey.cli("KEYS", "*") == []

@@ -5,14 +5,18 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from cli.stage import INCUMBENT, SOURCE
+from cli.terminal import Terminal
+from incumbent import LeaderOptions
+from incumbent.blocking import StrategicElector
 from incumbent.cli import main
 from incumbent.cli.demo import performance
+from incumbent.strategy import Fifo
 from kit.servers import Server
 
 BLOCKED = """
@@ -183,12 +187,75 @@ def test_a_full_disk(shell: Shell) -> None:
     assert (ended.returncode, ended.stderr) == (74, "incumbent: No space left on device\n" * 2)
 
 
-def test_a_reader_that_goes_away(
-    shell: Shell,
-) -> None:
-    """It ends without a word."""
-    ended = shell("{ sleep 0.1; incumbent status --json; echo $? >&2; } | true")
-    assert ended.stderr in {"0\n", "1\n"}
+@pytest.fixture
+def me(valkey: Server) -> Iterator[None]:
+    """I stand for ``x``, and lead it."""
+    options = LeaderOptions(on_loss="notify")
+    with (
+        StrategicElector(valkey.url, options, strategy=Fifo(), node_id="me") as elector,
+        elector.candidate("x"),
+        elector.lead("x"),
+    ):
+        yield
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["--help"], ["--version"], ["run", "--help"], ["status"], ["status", "--json"]),
+        *(["watch"], ["watch", "x", "--json"], ["candidates", "x"], ["candidates", "x", "--json"]),
+        *(["step-down", "x"], ["release", "x", "--yes"], ["doctor"], ["doctor", "--json"]),
+        *(["bench", "--seconds", "0.1"], ["demo"]),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.usefixtures("me")
+def test_a_reader_that_goes_away(valkey: Server, arguments: list[str]) -> None:
+    """It ends without a word, with the code of who is ended by SIGPIPE, as in any pipe of Unix."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ended = subprocess.run(
+            [*INCUMBENT, *arguments],
+            env={**os.environ, "PYTHONPATH": SOURCE, "INCUMBENT_URL": valkey.url},
+            stdin=subprocess.DEVNULL,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=150,
+        )
+    finally:
+        os.close(writer)
+    assert (ended.returncode, ended.stderr) == (141, "")
+
+
+def test_a_reader_of_complaints_that_goes_away(shell: Shell) -> None:
+    """The exit code says what it would have said."""
+    ended = shell("exec 3>&1; { sleep 0.1; incumbent run x -- no-such; echo $? >&3; } 2>&1 | true")
+    assert ended.stdout == "127\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["--help"], ["run", "x", "--", "true"], ["campaign", "x", "--", "no-such"], ["status"]),
+        *(["watch"], ["candidates", "x"], ["doctor"], ["bench", "--seconds", "0.1"], ["whatever"]),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.usefixtures("me")
+def test_a_terminal_that_can_do_nothing(valkey: Server, arguments: list[str]) -> None:
+    """With TERM=dumb no command writes an escape sequence."""
+    terminal = Terminal(valkey.url, *arguments, env={"TERM": "dumb"})
+    try:
+        if arguments == ["watch"]:
+            terminal.wait_for("x: seat 0: me leads")
+            terminal.type("\x03")
+        terminal.ends()
+        assert terminal.text.strip()
+        assert "\x1b" not in terminal.raw
+    finally:
+        terminal.close()
 
 
 def test_a_terminal_without_the_letters(

@@ -32,6 +32,6 @@ def test_some_rounds_of_each_fault() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="which child dies with its parent")
 def test_orphans_are_found() -> None:
     """When command and supervisor are killed at once, nobody is left to end all of the group."""
-    said = play("killed-both", "--rounds", "2")
+    said = play("killed-both", "--rounds", "1")
     assert (said.returncode, said.stderr) == (1, "")
     assert "ended 9, left [" in said.stdout

@@ -113,6 +113,7 @@ async def test_a_script_that_cannot_go_on(monkeypatch: pytest.MonkeyPatch) -> No
     [
         (True, "xterm", LiveScreen),
         (True, "dumb", PlainScreen),
+        (True, "", PlainScreen),
         (False, "xterm", PlainScreen),
     ],
 )

@@ -18,12 +18,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import psutil  # type: ignore[import-untyped] # as in cli/test_demo.py
 
@@ -35,7 +35,9 @@ LEASE: Final = 1.0
 SEAT: Final = "incumbent:{x}:seat:0"
 LIVES: Final = ("running", "sleeping", "disk-sleep", "stopped", "tracing-stop")
 ENDS_WITHIN: Final = 60.0
-"""Seconds for a command to end by itself, and for a group whose command was killed."""
+"""Seconds for a command to end by itself."""
+GONE_WITHIN: Final = 20.0
+"""Seconds for the group of a command that was killed."""
 
 PLAIN: Final = "sh -c 'tell $$; sleep 61 & tell $!; wait' & wait; sleep 61"
 PROGRAMS: Final = {
@@ -46,6 +48,26 @@ PROGRAMS: Final = {
     "short": "sleep 61 & tell $!; sleep 61 & tell $!; sleep 0.05; exit 3",
 }
 """What is run; each tells two of its processes, in a file, when they are there."""
+
+
+class Member(NamedTuple):
+    """A process of a command's session that could do something when it was looked at."""
+
+    pid: int
+    parent: int
+    command: str
+
+    def signal(self, number: int) -> None:
+        """Send it a signal; it may have ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def status(self) -> str:
+        """What it does now, as psutil names it."""
+        try:
+            return str(psutil.Process(self.pid).status())
+        except psutil.NoSuchProcess:
+            return "gone"
 
 
 class Scene:
@@ -94,24 +116,26 @@ class Scene:
         """How many processes of the program were told of."""
         return self._log.read_text().count("\n") if self._log.exists() else 0
 
-    def members(self) -> Iterator[psutil.Process]:
+    def members(self) -> list[Member]:
         """Those of the session that can still do something, without the command."""
+        members: list[Member] = []
         for pid in psutil.pids():
-            with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess, PermissionError):
+            with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
                 if os.getsid(pid) == self.pid and pid != self.pid:
                     process = psutil.Process(pid)
+                    command = " ".join(process.cmdline())
                     if process.status() in LIVES:
-                        yield process
+                        members.append(Member(pid, process.ppid(), command))
+        return members
 
-    def supervisor(self) -> psutil.Process | None:
-        """The command's own child; None when the command has ended."""
-        return wait_until_blocking(
-            lambda: next(
-                ((each,) for each in self.members() if "supervisor.py" in " ".join(each.cmdline())),
-                (None,) if self.ended() else None,
-            ),
-            within=ENDS_WITHIN,
-        )[0]
+    def supervisor(self) -> Member | None:
+        """What watches the program; None when the command has ended."""
+
+        def found() -> tuple[Member | None] | None:
+            its = [each for each in self.members() if "supervisor.py" in each.command]
+            return (its[0],) if its else (None,) if self.ended() else None
+
+        return wait_until_blocking(found, within=ENDS_WITHIN)[0]
 
     def wait_for_a_moment(self) -> None:
         """Somewhere between the supervisor's start and a while after the program's."""
@@ -144,9 +168,8 @@ class Scene:
     def close(self) -> None:
         """End what is left."""
         while True:
-            for process in (left := [*self.members()]):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
+            for each in (left := self.members()):
+                each.signal(signal.SIGKILL)
             if not self.ended():
                 os.kill(self.pid, signal.SIGKILL)
             elif not left:
@@ -163,17 +186,15 @@ def _stop_server(scene: Scene) -> None:
     scene.server.resume()
 
 
-def _freeze(process: psutil.Process | None) -> None:
-    if process is None:
-        return
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.suspend()
-        wait_until_blocking(lambda: process.status() in {"stopped", "zombie"}, within=ENDS_WITHIN)
+def _freeze(member: Member | None) -> None:
+    if member is not None:
+        member.signal(signal.SIGSTOP)
+        wait_until_blocking(lambda: member.status() not in LIVES[:3], within=ENDS_WITHIN)
 
 
 def _kill_supervisor(scene: Scene) -> None:
     if (supervisor := scene.supervisor()) is not None:
-        supervisor.kill()
+        supervisor.signal(signal.SIGKILL)
 
 
 def _kill_both(scene: Scene) -> None:
@@ -181,7 +202,7 @@ def _kill_both(scene: Scene) -> None:
     supervisor = scene.supervisor()
     scene.signal(signal.SIGSTOP)
     if supervisor is not None:
-        supervisor.kill()
+        supervisor.signal(signal.SIGKILL)
     scene.signal(signal.SIGKILL)
 
 
@@ -209,18 +230,16 @@ def _freeze_command(scene: Scene) -> None:
 
 def _stop_program(scene: Scene) -> None:
     for each in scene.members():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if each.ppid() != scene.pid:
-                each.suspend()
+        if each.parent != scene.pid:
+            each.signal(signal.SIGSTOP)
     scene.lose()
 
 
 def _kill_leader(scene: Scene) -> None:
     supervisor = scene.supervisor()
     for each in scene.members():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if supervisor is not None and each.ppid() == supervisor.pid:
-                each.kill()
+        if supervisor is not None and each.parent == supervisor.pid:
+            each.signal(signal.SIGKILL)
     scene.lose()
 
 
@@ -262,13 +281,11 @@ def play(fault: str, seed: int) -> str | None:
         wait_until_blocking(scene.ended, within=ENDS_WITHIN, what="the command has ended")
         if scene.status == signal.SIGKILL:  # it could not wait for the others
             with contextlib.suppress(AssertionError):
-                wait_until_blocking(lambda: not any(scene.members()), within=ENDS_WITHIN)
-        left = [*scene.members()]
-        if left:
-            shown = [f"{each.pid}<{each.ppid()} {' '.join(each.cmdline())[:50]}" for each in left]
-            return f"{scene.program}: ended {scene.status}, left {shown}: {scene.errors.strip()}"
+                wait_until_blocking(lambda: not scene.members(), within=GONE_WITHIN)
+        if left := scene.members():
+            return f"{scene.program}: ended {scene.status}, left {left}: {scene.errors.strip()}"
     except AssertionError as error:
-        return f"{scene.program}: {error}: {[*scene.members()]}: {scene.errors.strip()}"
+        return f"{scene.program}: {error}: {scene.members()}: {scene.errors.strip()}"
     finally:
         scene.close()
         warden.remove_folder(folder)

@@ -14,8 +14,10 @@ from incumbent.cli.endings import (
     EX_UNAVAILABLE,
     EX_USAGE,
     INTERRUPTED,
+    UNREAD,
     MistakeError,
     UnavailableError,
+    UnreadError,
 )
 from incumbent.cli.output import say
 
@@ -42,8 +44,8 @@ def main() -> None:
             raise
         sentence = f"{module} is not installed: pip install 'incumbent[{EXTRAS[module]}]'"
         status = _complain(sentence, EX_UNAVAILABLE)
-    except BrokenPipeError:  # nobody reads any more
-        status = _give_up_writing(1)
+    except (BrokenPipeError, UnreadError):
+        status = _give_up_writing(UNREAD)
     except OSError as error:
         status = _give_up_writing(_complain(error.strerror or str(error), EX_IO))
     sys.exit(status)

@@ -28,9 +28,16 @@ SIGNALLED: Final = 128
 INTERRUPTED: Final = SIGNALLED + 2
 """After Ctrl-C."""
 
+UNREAD: Final = SIGNALLED + 13
+"""Nobody reads what is written any more: as a shell has it of who was ended by SIGPIPE."""
+
 
 class UnavailableError(Exception):
     """A server, a package or the like is not there; the message is one line for the user."""
+
+
+class UnreadError(Exception):
+    """Nobody reads stdout any more."""
 
 
 class MistakeError(Exception):

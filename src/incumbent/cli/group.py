@@ -5,7 +5,9 @@ it runs, so that ``incumbent --help`` stays quick.
 """
 
 import os
-from typing import Final
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import click
 
@@ -13,11 +15,33 @@ from incumbent.cli.bench.command import bench
 from incumbent.cli.demo.command import demo
 from incumbent.cli.doctor.command import doctor
 from incumbent.cli.elections.commands import candidates, release, status, step_down, watch
-from incumbent.cli.endings import INTERRUPTED
+from incumbent.cli.endings import INTERRUPTED, UnreadError
 from incumbent.cli.run.commands import campaign, run_once
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Commands whose reader may go away: click alone would end them with 1, as if they failed."""
+
+    def make_context(self, *arguments: Any, **more: Any) -> click.Context:
+        """As click does; here its own pages are written."""
+        with _read():
+            return super().make_context(*arguments, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does; here everything else is written."""
+        with _read():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _read() -> Generator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise UnreadError from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="incumbent")
 def incumbent() -> None:
     r"""Leader election for services that share a Redis or Valkey server.

@@ -5,11 +5,15 @@ them moves the cursor, or forges a line. A full screen gets its texts from `prin
 """
 
 import json
+import os
 import sys
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from incumbent.printable import printable
+
+DUMB: Final = ("", "dumb", "unknown")
+"""Kinds of terminals, as TERM names them, that show an escape sequence instead of obeying it."""
 
 LONGEST_SENTENCE: Final = 1000
 """Characters on stderr: an error of a server may be as long as it likes."""
@@ -32,6 +36,11 @@ def say(sentence: str) -> None:
         print(f"incumbent: {line}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         return
+
+
+def draws() -> bool:
+    """Whether stdout is a terminal that can move its cursor: a table may be drawn on it."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in DUMB
 
 
 def in_json(value: Any) -> str:

@@ -40,7 +40,8 @@ def bench(*, seconds: float | None, quick: bool, at_once: int, as_json: bool, **
                    next one in line, each with connections of its own
 
     It works at full speed, so it is a load; on a server in use, prefer --quick. All keys begin with
-    the prefix and ':bench-', are of this run alone, and are removed at its end, also by Ctrl-C.
+    the prefix and ':bench-', are of this run alone, and are removed at its end, also by Ctrl-C or
+    when the terminal is closed.
 
     --json gives {"measurements": [{"about", "at_once", "count", "per_second", "p50", "p99",
     "max"}]}: times in seconds, and a rate of null for hand-overs.
@@ -51,7 +52,7 @@ def bench(*, seconds: float | None, quick: bool, at_once: int, as_json: bool, **
       2    usage
       64   an argument cannot be used
       69   no server, or none that answers as it should
-      130  ended by Ctrl-C, 143 by SIGTERM
+      130  ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP
     """
     from incumbent.cli.bench import performance
 

@@ -3,7 +3,6 @@
 The story has one line per event and reads the same in both. Colours follow NO_COLOR.
 """
 
-import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
@@ -18,7 +17,7 @@ from rich.text import Text
 from incumbent import LeaderState, clock
 from incumbent.cli.demo import wording
 from incumbent.cli.demo.node import Node
-from incumbent.cli.output import tell
+from incumbent.cli.output import draws, tell
 from incumbent.printable import printable
 
 STYLES: Final = {"killed": "red", "stopped": "yellow"}
@@ -123,9 +122,9 @@ def open_screen(lease_time: float) -> Generator[Screen]:
 
     What FORCE_COLOR and its like say does not make a terminal of a pipe.
     """
-    console = Console(force_terminal=sys.stdout.isatty(), highlight=False)
-    if not console.is_terminal or console.is_dumb_terminal:
+    if not draws():
         yield PlainScreen()
         return
+    console = Console(force_terminal=True, highlight=False)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield LiveScreen(live, lease_time)

@@ -69,8 +69,8 @@ def watch(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
 
     On a terminal this is a table. Elections that cannot be read, or have no leader, come first.
     Space and b turn the pages, the arrows move by a row, / shows only elections in which, or in
-    whose leaders, what you type occurs, Escape shows all again, q quits. Elsewhere each change is a
-    line: first what is now, then what happens.
+    whose leaders, what you type occurs, Escape shows all again, q quits. Elsewhere, and with
+    TERM=dumb, each change is a line: first what is now, then what happens.
 
     The server tells of changes when they happen, and nothing is polled; without a NAME, elections
     that are new are looked for every ten seconds. When the server is not heard, it is said since
@@ -87,7 +87,8 @@ def watch(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
       2    usage
       64   an argument cannot be used
       69   no server, or none of them can be read, at the beginning
-      130  ended by Ctrl-C, 143 by SIGTERM
+      130  ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP
+      141  nobody reads what is written any more
     """
     from incumbent.cli.elections import following
 

@@ -12,8 +12,8 @@ from incumbent.cli.asking import Asker, Unreadable, Where, ask, asking, insist
 from incumbent.cli.elections import news
 from incumbent.cli.elections.screens import JsonLines, PlainLines, Screen, Table
 from incumbent.cli.elections.table import Known
-from incumbent.cli.elections.terminal import usable
 from incumbent.cli.elections.words import trouble_in_short
+from incumbent.cli.output import draws
 from incumbent.cli.terminating import until_terminated
 from incumbent.engine.watch import Watch
 from incumbent.stores.redis import ServerError
@@ -39,7 +39,7 @@ def watch(where: Where, names: Sequence[str], *, as_json: bool) -> None:
 
 
 async def _follow(asker: Asker, names: Sequence[str], *, as_json: bool) -> None:
-    table = None if as_json or not usable() else Table()
+    table = None if as_json or not draws() else Table()
     screen = table or (JsonLines() if as_json else PlainLines())
     fleet = Fleet(asker, names, screen)
     try:

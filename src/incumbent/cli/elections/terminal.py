@@ -26,12 +26,6 @@ AT_ONCE: Final = 1024
 """Bytes that are read at once: more than anybody can type."""
 
 
-def usable() -> bool:
-    """Whether stdout is a terminal that can show pages."""
-    console = Console(file=sys.stdout)
-    return sys.stdout.isatty() and console.is_terminal and not console.is_dumb_terminal
-
-
 class Terminal:
     """What stdout is, and stdin if that is a terminal, too. For one block in one event loop."""
 

@@ -28,9 +28,9 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": f"{SOURCE}{os.pathsep}{TESTS}"}
 
 
-def start(code: str, server: Server, *args: str) -> "subprocess.Popen[str]":
-    """A Python program of its own; `url` and `incumbent.blocking` are there."""
-    head = (
+def start(code: str, server: Server, *args: str, first: str = "") -> "subprocess.Popen[str]":
+    """A Python program of its own; `url` and `incumbent.blocking` are there after `first`."""
+    head = first + (
         "import os, signal, sys, threading, time\n"
         "from incumbent import *\n"
         "from incumbent.blocking import *\n"
@@ -57,9 +57,9 @@ def finished(child: "subprocess.Popen[str]", within: float = 60.0) -> tuple[int,
     return child.returncode, out, err
 
 
-def program(code: str, server: Server, *args: str) -> list[str]:
+def program(code: str, server: Server, *args: str, first: str = "") -> list[str]:
     """Run a program that must end well and complain of nothing; its lines."""
-    returncode, out, err = finished(start(code, server, *args))
+    returncode, out, err = finished(start(code, server, *args, first=first))
     assert (returncode, err) == (0, ""), (returncode, out, err)
     return out.splitlines()
 

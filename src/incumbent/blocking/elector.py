@@ -18,7 +18,7 @@ from incumbent import (
     actions,
 )
 from incumbent.blocking import lease as leases
-from incumbent.blocking import portal
+from incumbent.blocking import portal, threads
 from incumbent.blocking.act import Act, bind
 from incumbent.blocking.block import Block
 from incumbent.blocking.job import converse, run
@@ -42,6 +42,7 @@ class Elector:
     """
 
     def __init__(self, make: Callable[[], Root]) -> None:
+        threads.check()
         self._make = make
         # By process. Those of parents are kept, so that nothing of theirs is closed here.
         self._roots: dict[int, Root] = {os.getpid(): make()}

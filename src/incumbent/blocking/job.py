@@ -6,14 +6,15 @@ the task waits for its end, as a coroutine would that computes. So one engine kn
 
 import asyncio
 import os
+import queue
 import threading
 from collections.abc import Awaitable, Callable
-from queue import SimpleQueue
+from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
 from incumbent import Lease as AsyncLease
 from incumbent import current_lease
-from incumbent.blocking import portal
+from incumbent.blocking import portal, threads
 
 T = TypeVar("T")
 
@@ -67,11 +68,12 @@ class Job(Generic[T]):
         self._work = work
         self._pid = os.getpid()
         self._portal = portal.current()
-        self._told: SimpleQueue[Started | Ended] = SimpleQueue()
+        self._ear = threads.listen()
+        self._told: queue.SimpleQueue[Started | Ended] = queue.SimpleQueue()
         self._task: asyncio.Task[Any] | None = None
         self._left: _Left | None = None
         self._abandoned = False
-        self._over = threading.Event()
+        self._over = threads.Gate()
 
     # -- in the thread -----------------------------------------------------------------------
 
@@ -82,7 +84,11 @@ class Job(Generic[T]):
 
     def start(self) -> None:
         """Begin the task."""
-        self._portal.spawn(self._run)
+        try:
+            self._portal.spawn(self._run)
+        except BaseException:
+            self._ear.close()
+            raise
 
     def hear(self) -> Started | Ended:
         """Wait for what comes next. An interruption of the wait ends the task as well."""
@@ -98,7 +104,7 @@ class Job(Generic[T]):
 
     def abandon(self) -> None:
         """Cancel the task, and wait until what it held is given back."""
-        if self.ours and not self._over.is_set():
+        if self.ours and not self._over.is_open:
             self._portal.soon(self._abandon)
             self._over.wait(GIVE_UP_WITHIN)
 
@@ -121,8 +127,15 @@ class Job(Generic[T]):
             ended.error = error
         finally:
             del self._work  # it refers to the block: the cycle would keep its elector alive
-            self._told.put(ended)
-            self._over.set()
+            self._tell(ended)
+            self._ear.tell(self._end)
+
+    def _tell(self, what: Started | Ended) -> None:
+        self._ear.tell(partial(self._told.put, what))
+
+    def _end(self) -> None:
+        self._over.open()
+        self._ear.close()
 
     async def act(self) -> Any:
         """The action as the engine sees it: it runs in the thread until that has left it.
@@ -134,16 +147,17 @@ class Job(Generic[T]):
         if lease is None:
             raise RuntimeError("an action runs under a lease")
         left, lost = _Left(), threading.Event()
-        telling = asyncio.create_task(_tell(lease, lost), name="incumbent loss")
+        tell_loss = partial(self._ear.tell, lost.set)
+        telling = asyncio.create_task(_when_lost(lease, tell_loss), name="incumbent loss")
         self._left = left
-        self._told.put(Started(lease, lost))
+        self._tell(Started(lease, lost))
         try:
             while not left.event.is_set():
                 try:
                     await left.event.wait()
                 except asyncio.CancelledError:
                     if lease.loss_reason is not None:
-                        lost.set()
+                        tell_loss()
                     if self._abandoned or self._portal.closing:
                         raise
         finally:
@@ -157,7 +171,7 @@ class Job(Generic[T]):
     async def stay(self, value: T) -> None:
         """Let the thread go on with `value`, and wait until it has left. Needs no lease."""
         self._left = left = _Left()
-        self._told.put(Ended(value))
+        self._tell(Ended(value))
         await left.event.wait()
 
     def _leave(self, value: Any, error: Exception | None) -> None:
@@ -171,9 +185,9 @@ class Job(Generic[T]):
             self._task.cancel()
 
 
-async def _tell(lease: AsyncLease, lost: threading.Event) -> None:
+async def _when_lost(lease: AsyncLease, tell: Callable[[], object]) -> None:
     await lease.lost.wait()
-    lost.set()
+    tell()
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:

@@ -10,12 +10,15 @@ import os
 import selectors
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol
 
-from anyio.from_thread import BlockingPortal
+import anyio
+import anyio.lowlevel
+
+from incumbent.blocking import threads
 
 CLOSE_WITHIN: Final = 15.0
 """Seconds that the seats have to be given back at the interpreter's exit."""
@@ -58,16 +61,21 @@ class Portal:
 
     def __init__(self) -> None:
         self._pid = os.getpid()
-        self._ready = threading.Event()
+        self._ready = threads.Gate()
         self._failure: BaseException | None = None
-        self._portal: BlockingPortal | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._thread: int | None = None
+        self._over = False
         self._closers: set[Closer] = set()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._jobs: set[asyncio.Task[Any]] = set()
+        self._closings: set[asyncio.Task[Any]] = set()
         self.closing: bool = False
-        # A daemon, because the interpreter waits for all other threads before it lets us end it.
-        self._thread = threading.Thread(target=self._run, name="incumbent portal", daemon=True)
-        self._thread.start()
+        # The interpreter does not wait for it: it would before it lets us end it.
+        self._join = threads.start(self._run, "incumbent portal")
+
+    def wait_until_ready(self) -> None:
+        """Wait for the start of the loop; raises what it failed with."""
         self._ready.wait()
         if self._failure is not None:
             raise self._failure
@@ -75,7 +83,7 @@ class Portal:
     @property
     def usable(self) -> bool:
         """Whether it is this process's, and is not at its end."""
-        return os.getpid() == self._pid and not self.closing and self._thread.is_alive()
+        return os.getpid() == self._pid and not self.closing and not self._over
 
     def keep(self, owner: object, closer: "Closer") -> None:
         """Close `closer` at the end, or when `owner` is garbage collected."""
@@ -85,12 +93,7 @@ class Portal:
 
     def _let_go(self, closer: "Closer") -> None:
         """Called in any thread. In a forked child the parent's connections are left alone."""
-        self.soon(partial(self._start_closing, closer))
-
-    def _start_closing(self, closer: "Closer") -> None:
-        task = asyncio.get_running_loop().create_task(self._close(closer))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self.soon(partial(_begin, partial(self._close, closer), self._closings))
 
     async def _close(self, closer: "Closer") -> None:
         with suppress(Exception):  # the seats are free already
@@ -98,35 +101,30 @@ class Portal:
                 await closer.aclose()
         self._closers.discard(closer)
 
-    def spawn(self, work: Callable[[], Any]) -> None:
+    def spawn(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Run the coroutine function `work` in a task of the loop, and return at once."""
-        portal = self._portal
-        if portal is None:
-            raise RuntimeError("the portal is closed")
-        if threading.current_thread() is self._thread:
+        if threading.get_ident() == self._thread:
             raise RuntimeError("a hook must not call a blocking elector: it would wait for itself")
-        portal.start_task_soon(work)
+        if self.closing or not self.soon(partial(_begin, work, self._jobs)):
+            raise RuntimeError("the portal is closed")
 
-    def soon(self, call: Callable[[], object]) -> None:
-        """Call `call` in the loop's thread; nothing happens when that is over."""
+    def soon(self, call: Callable[[], object]) -> bool:
+        """Call `call` in the loop's thread; False when that is over, or another process's."""
         loop = self._loop
-        if loop is not None and os.getpid() == self._pid:
-            try:
-                loop.call_soon_threadsafe(call)
-            except RuntimeError:  # the loop is closed: all is over
-                return
+        if loop is None or os.getpid() != self._pid:
+            return False
+        try:
+            loop.call_soon_threadsafe(call)
+        except RuntimeError:  # the loop is closed
+            return False
+        return True
 
     def close(self) -> None:
         """Cancel what still runs, which gives the seats back, and join the thread."""
-        portal = self._portal
-        if os.getpid() != self._pid or portal is None:
-            return
+        stopping = self._stopping
         self.closing = True
-        try:
-            portal.start_task_soon(portal.stop, True)  # noqa: FBT003 - anyio's own parameter
-        except RuntimeError:
-            return  # it has ended by itself
-        self._thread.join(CLOSE_WITHIN)
+        if stopping is not None and self.soon(stopping.set):
+            self._join(CLOSE_WITHIN)
 
     def _run(self) -> None:
         try:
@@ -135,20 +133,39 @@ class Portal:
         except BaseException as error:  # noqa: BLE001 - told to who waits for the start
             self._failure = error
         finally:
-            self._portal = None
-            self._ready.set()
+            self._over = True
+            self._ready.open()
 
     async def _serve(self) -> None:
+        self._thread = threading.get_ident()
+        self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        async with BlockingPortal() as portal:
-            self._portal = portal
-            self._ready.set()
-            await portal.sleep_until_stopped()
+        await (
+            anyio.lowlevel.checkpoint()
+        )  # loads its backend now, and not when a lease waits for the loop
+        self._ready.open()
+        await self._stopping.wait()
+        await asyncio.sleep(0)  # those that were asked for last begin, and can be told of their end
+        for task in self._jobs:
+            task.cancel()
+        while tasks := self._jobs | self._closings:
+            await asyncio.wait(tasks)
         for closer in tuple(self._closers):
             await self._close(closer)
 
 
+def _begin(work: Callable[[], Coroutine[Any, Any, Any]], among: set["asyncio.Task[Any]"]) -> None:
+    task = asyncio.get_running_loop().create_task(work())
+    among.add(task)
+    task.add_done_callback(among.discard)
+
+
 def _loop() -> asyncio.AbstractEventLoop:
+    if selectors.DefaultSelector not in Selector.__mro__:
+        raise RuntimeError(
+            "incumbent.blocking was imported before gevent.monkey.patch_all() was called: call that"
+            " first, before all other imports"
+        )
     return asyncio.SelectorEventLoop(Selector())
 
 
@@ -161,9 +178,11 @@ def current() -> Portal:
     """The portal of this process."""
     global _current  # noqa: PLW0603 - one per process
     with _lock:
-        if _current is None or not _current.usable:
-            _current = Portal()
-        return _current
+        portal = _current
+        if portal is None or not portal.usable:
+            portal = _current = Portal()
+    portal.wait_until_ready()
+    return portal
 
 
 def _in_child() -> None:

@@ -11,6 +11,8 @@ class HeartbeatDelayed(Event):
 
     error: Exception
     retry_in: float
+    repeated: bool
+    """As in `RenewalDelayed`."""
 
 
 @event

@@ -42,6 +42,7 @@ __all__ = [
     "NobodyToStop",
     "NodeIdShared",
     "NotStanding",
+    "OutageEnded",
     "PeriodAhead",
     "RecordsUnreadable",
     "ReleaseFailed",
@@ -78,6 +79,8 @@ class RenewalDelayed(TermEvent):
 
     error: Exception
     remaining: float
+    repeated: bool
+    """Whether the same reason was told within the last minute: `OutageEnded` is still to come."""
 
 
 @event
@@ -85,6 +88,8 @@ class TermLost(TermEvent):
     """The lease ended, or was asked to end, before the action did: once per term at most."""
 
     reason: LossReason
+    detail: str
+    """Why it could not be renewed, as ``refused: MISCONF ...``; empty for other reasons."""
 
 
 @event
@@ -150,6 +155,18 @@ class AttemptDelayed(Event):
 
     error: Exception
     retry_in: float
+    repeated: bool
+    """As in `RenewalDelayed`."""
+
+
+@event
+class OutageEnded(Event):
+    """There is an answer again, `duration` seconds after the first failure in a row.
+
+    The failures were told as `RenewalDelayed`, `AttemptDelayed` or `HeartbeatDelayed`.
+    """
+
+    duration: float
 
 
 @event

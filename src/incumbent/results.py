@@ -3,7 +3,7 @@
 Pure. The first field of each outcome is positional, so ``case Elected(value)`` reads well.
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Generic, Literal, TypeAlias, TypeVar
 
@@ -107,6 +107,8 @@ class LeadershipLost(Value, Generic[T_co]):
     _: KW_ONLY
     value: T_co | None = None
     error: Exception | None = None
+    detail: str = field(default="", compare=False)
+    """Why the lease could not be renewed, as ``refused: MISCONF ...``; empty for other reasons."""
 
 
 Outcome: TypeAlias = Elected[T_co] | Skipped | ActionFailed | LeadershipLost[T_co]

@@ -5,6 +5,8 @@ name their fields in ``__match_args__``: to have it generated for each of them a
 of the time that it takes to import this library.
 """
 
+from typing import Any
+
 
 class Value:
     """A value: compared, hashed and shown by its fields."""
@@ -25,7 +27,9 @@ class Value:
 
 
 def _content(value: Value) -> tuple[object, ...]:
-    return tuple([getattr(value, name) for name in _names(value)])
+    fields: dict[str, Any] = getattr(value, "__dataclass_fields__", {})
+    names = [name for name in _names(value) if name not in fields or fields[name].compare]
+    return tuple([getattr(value, name) for name in names])
 
 
 def _names(value: Value) -> tuple[str, ...]:

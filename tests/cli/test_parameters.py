@@ -8,6 +8,7 @@ import click
 import pytest
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.connection import SSLConnection
+from redis.exceptions import OutOfMemoryError
 
 from incumbent import LeaderInfo, OncePer, Skipped, events
 from incumbent.cli import durations
@@ -17,6 +18,7 @@ from incumbent.cli.parameters import PERIOD, WAIT
 from incumbent.cli.run.performance import exit_code
 from incumbent.cli.run.words import news, not_elected
 
+ME: dict[str, Any] = {"election": "x", "leader_id": "me"}
 TERM: dict[str, Any] = {"election": "x", "leader_id": "me", "seat": 0, "fence": 7}
 
 
@@ -161,10 +163,15 @@ def test_why_it_was_not_run() -> None:
         (events.TermStarted(**TERM), "leading 'x', seat 0, fence 7"),
         (events.TermRenewed(**TERM, remaining=1), ""),
         (
-            events.RenewalDelayed(**TERM, error=OSError("cut"), remaining=1.25),
+            events.RenewalDelayed(**TERM, error=OSError("cut"), remaining=1.25, repeated=False),
             "'x' not renewed, 1.2 s are left: cut",
         ),
-        (events.TermLost(**TERM, reason="taken"), "leadership of 'x' lost: taken"),
+        (events.RenewalDelayed(**TERM, error=OSError("cut"), remaining=1, repeated=True), ""),
+        (events.TermLost(**TERM, reason="taken", detail=""), "leadership of 'x' lost: taken"),
+        (
+            events.TermLost(**TERM, reason="unreachable", detail="refused: MISCONF no disk"),
+            "leadership of 'x' lost: unreachable (refused: MISCONF no disk)",
+        ),
         (
             events.ReleaseFailed(**TERM, error=OSError("cut")),
             "the seat of 'x' frees itself, it could not be given back: cut",
@@ -174,8 +181,19 @@ def test_why_it_was_not_run() -> None:
             "no longer leading 'x', after 3.0 s",
         ),
         (
-            events.AttemptDelayed(election="x", leader_id="me", error=OSError("cut"), retry_in=1),
+            events.AttemptDelayed(**ME, error=OSError("cut"), retry_in=1, repeated=False),
             "no election of 'x', again in 1.0 s: cut",
+        ),
+        (
+            events.AttemptDelayed(
+                **ME, error=OutOfMemoryError("no memory"), retry_in=1, repeated=False
+            ),
+            "no election of 'x', again in 1.0 s: refused: OOM no memory",
+        ),
+        (events.AttemptDelayed(**ME, error=OSError("cut"), retry_in=1, repeated=True), ""),
+        (
+            events.OutageEnded(**ME, duration=43.21),
+            "the server answers again for 'x', after 43.2 s",
         ),
     ],
 )

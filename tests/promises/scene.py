@@ -45,7 +45,8 @@ class Journal:
     def story(self) -> list[str]:
         """The names of all events but those of renewals, in order."""
         names = [type(event).__name__ for event in self.events]
-        return [name for name in names if name not in {"TermRenewed", "RenewalDelayed"}]
+        of_renewals = {"TermRenewed", "RenewalDelayed", "OutageEnded"}
+        return [name for name in names if name not in of_renewals]
 
     async def has(self, kind: type[EventT], count: int = 1, within: float = 30.0) -> EventT:
         """Wait for the `count`-th event of this kind, and return it."""

@@ -26,6 +26,8 @@ SAMPLES: dict[str, Any] = {
     "ending": "released",
     "duration": 2.5,
     "retry_in": 0.1,
+    "repeated": False,
+    "detail": "refused: OOM",
     "nodes": ("a", "b"),
     "deed": "failed",
     "ahead": 60.0,
@@ -40,6 +42,7 @@ SAMPLES: dict[str, Any] = {
 
 
 OF_NO_TERM = {
+    "OutageEnded",
     "Event",
     "AttemptSkipped",
     "AttemptDelayed",

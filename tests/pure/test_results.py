@@ -137,7 +137,8 @@ def test_a_failure_can_be_pickled_with_its_error() -> None:
 def test_the_reprs_can_be_read() -> None:
     """A person sees names and values."""
     assert repr(Elected(5, leader_id="a")) == "Elected(value=5, leader_id='a', seat=0, fence=0)"
-    assert repr(LeadershipLost("taken")) == "LeadershipLost(reason='taken', value=None, error=None)"
+    lost = "LeadershipLost(reason='taken', value=None, error=None, detail='')"
+    assert repr(LeadershipLost("taken")) == lost
     assert repr(Skipped("held")) == "Skipped(reason='held', holder=None)"
 
 

@@ -120,7 +120,7 @@ class Elector:
             raise outcome.error
         if not isinstance(outcome, LeadershipLost):
             return outcome.value
-        lost = LeadershipLostError(name, outcome.reason)
+        lost = LeadershipLostError(name, outcome.reason, outcome.detail)
         if outcome.error is None:
             raise lost
         note(outcome.error, str(lost))

@@ -15,6 +15,7 @@ from incumbent.engine import running, scheduling
 from incumbent.engine.candidacy import Candidacy, Gate
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
+from incumbent.engine.outages import Outage
 from incumbent.engine.term import Term
 from incumbent.engine.waits import Waits
 from incumbent.events import Hook
@@ -182,9 +183,10 @@ class Elector:
         """
         options = self._options.changed(wait_time=None)
         run = _bind(action, *args, **kwargs)
+        outage = self._outage(name)
         with self._recess(name, options) as recess:
             return await running.campaign(
-                lambda: self._stand(name, options, stays=True),
+                lambda: self._stand(name, options, stays=True, outage=outage),
                 run,
                 waits=self._waits,
                 restart=options.restart,
@@ -257,9 +259,11 @@ class Elector:
         """
         once_per, run = OncePer.of(every, "every"), _bind(action)
 
+        outage = self._outage(name)
+
         def stand(*, wait_time: float, after: int) -> Candidacy:
             options = self._options.changed(once_per=once_per, wait_time=wait_time)
-            return self._stand(name, options, after)
+            return self._stand(name, options, after, outage=outage)
 
         if once_per.tolerance:
             raise ValueError(
@@ -268,7 +272,7 @@ class Elector:
             )
         options = stand(wait_time=0, after=0).options  # so that what is not usable is said now
         with self._recess(name, options) as recess:
-            await scheduling.schedule(self._office, stand, once_per, run, recess)
+            await scheduling.schedule(self._office.store, stand, once_per, run, recess)
 
     async def request_step_down(self, name: str, *, seat: int | None = None) -> int:
         """Ask the holder of `seat`, or every holder, to hand over; returns how many were asked.
@@ -423,6 +427,7 @@ class Elector:
         after: int = 0,
         *,
         stays: bool = False,
+        outage: Outage | None = None,
     ) -> Candidacy:
         """`stays` is for who will stand again when it no longer leads."""
         self._waits.check()
@@ -438,6 +443,7 @@ class Elector:
             waits=self._waits,
             after=after,
             gate=self._gate(election, options, stays=stays),
+            outage=outage,
         )
 
     async def _end_waits(self) -> None:
@@ -453,6 +459,11 @@ class Elector:
 
         election = names.election_name(name, self._scope)
         return Recess(self._office.store, self._waits, election, self._seats, options)
+
+    def _outage(self, name: str) -> Outage:
+        """The failures of one campaign or schedule, however often it stands."""
+        election = names.election_name(name, self._scope)
+        return Outage(self._office, {"election": election, "leader_id": self.leader_id})
 
     def _check_seat(self, seat: int) -> None:
         whole("seat", seat, 0, self._seats - 1)

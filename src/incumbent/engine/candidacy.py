@@ -16,6 +16,7 @@ from incumbent.backoff import pause_after
 from incumbent.engine import handle
 from incumbent.engine.handle import Lease
 from incumbent.engine.office import Office
+from incumbent.engine.outages import Outage
 from incumbent.engine.term import Term
 from incumbent.engine.waits import Wait, Waits
 from incumbent.options import LeaderOptions
@@ -68,6 +69,7 @@ class Candidacy(Wait):
         "_lease",
         "_mark",
         "_office",
+        "_outage",
         "_place",
         "_task",
         "_term",
@@ -91,8 +93,9 @@ class Candidacy(Wait):
         waits: Waits,
         after: int = 0,
         gate: Gate | None = None,
+        outage: Outage | None = None,
     ) -> None:
-        """It stands for as long as `waits` is open.
+        """It stands for as long as `waits` is open. `outage` is shared by a campaign's candidacies.
 
         With `once_per`, `after` leaves out the periods that begin before it: ms, epoch. With a
         `gate` it does not stand in line, but asks when the gate lets it.
@@ -108,6 +111,7 @@ class Candidacy(Wait):
         self._after = after
         self._gate = gate
         self._office = office
+        self._outage = outage
         self._term: Term | None = None
         self._lease: Lease | None = None
         self._mark: handle.Mark | None = None
@@ -159,9 +163,11 @@ class Candidacy(Wait):
                         pause = _pause_after(failures)
                         if not store.passing(error) or clock.now() + pause >= give_up_at:
                             raise
-                        self._tell_delay(error, pause)
+                        self.tell_delay(error, pause)
                         await self._pause(clock.now() + pause)
                     else:
+                        if self._outage is not None and self._proves_health(answer):
+                            self._outage.over()
                         if isinstance(answer, Grant):
                             return self._take(claim, answer)
                         # In line, the answer to the last request is the end, and nothing before it.
@@ -176,6 +182,10 @@ class Candidacy(Wait):
             finally:
                 if self._place is not None:
                     await self._leave_line(self._place, give_up_at)
+
+    def _proves_health(self, answer: Grant | Busy | Ran | Skipped) -> bool:
+        """Whether the server takes writes: that a seat is taken it says without one, at first."""
+        return not isinstance(answer, Busy) or self._place is not None or self._gate is not None
 
     async def _wait(self, claim: Claim, give_up_at: float) -> None:
         """Take a place in line; who has one waits there to be called, who has a gate at that."""
@@ -231,11 +241,11 @@ class Candidacy(Wait):
 
     async def leave(
         self, error: BaseException | None, *, counts: bool = True
-    ) -> tuple[bool, LossReason | None]:
+    ) -> tuple[bool, LossReason | None, str]:
         """End the term: the action has ended, with `error` or without.
 
-        Returns whether the `CancelledError` that left the action was ours, and nobody else's; and
-        why the term was lost, if it was.
+        Returns whether the `CancelledError` that left the action was ours, and nobody else's; why
+        the term was lost, if it was; and why it could not be renewed, if it was lost for that.
 
         The hooks are told of the error first, so that no user code runs from then to the release,
         and none can keep the seat from being given back. If the action does not count, its period
@@ -258,7 +268,7 @@ class Candidacy(Wait):
             else:
                 closing = partial(term.close, restore=restore, cancelled=cancelled)
                 loss = await self._gate.close(_deed(term, error) if counts else None, closing)
-        return stopped, loss
+        return stopped, loss, term.loss_detail
 
     def _put_down(self) -> None:
         """The action no longer has the lease in hand. What it was known by is not kept either."""
@@ -290,7 +300,13 @@ class Candidacy(Wait):
     def _take(self, claim: Claim, grant: Grant) -> Term:
         self._place = None
         term = self._term = Term(
-            self._office, self.options, self.name, claim, grant, task=self._task
+            self._office,
+            self.options,
+            self.name,
+            claim,
+            grant,
+            task=self._task,
+            outage=self._outage,
         )
         if self._gate is not None:
             self._gate.elected(term)
@@ -312,8 +328,11 @@ class Candidacy(Wait):
         self._office.tell(events.AttemptSkipped, self, reason=answer.reason, holder=answer.holder)
         return answer
 
-    def _tell_delay(self, error: Exception, pause: float) -> None:
-        self._office.tell(events.AttemptDelayed, self, error=error, retry_in=pause)
+    def tell_delay(self, error: Exception, pause: float) -> None:
+        """Tell that `error` came in place of an answer, and that the next try is after `pause`."""
+        if self._outage is None:
+            self._outage = Outage(self._office, self.names)
+        self._outage.failed(events.AttemptDelayed, self, error, retry_in=pause)
 
 
 def _deed(term: Term, error: BaseException | None) -> Result | None:

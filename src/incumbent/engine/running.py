@@ -42,6 +42,8 @@ class Ended(NamedTuple, Generic[T]):
     leader_id: str
     grant: Grant
     loss: LossReason | None
+    detail: str
+    """Why the lease could not be renewed, if it was lost for that."""
     value: T | None
     """What the action returned, if it did."""
     error: Exception | None
@@ -61,13 +63,14 @@ async def run(candidacy: Candidacy, action: Callable[[], Awaitable[T]]) -> Skipp
         error = raised
     try:
         none_ran = error is not None and actions.refused(error)
-        stopped, loss = await candidacy.leave(error, counts=not none_ran)
+        stopped, loss, detail = await candidacy.leave(error, counts=not none_ran)
         if error is not None and (none_ran or not (isinstance(error, Exception) or stopped)):
             raise error
         return Ended(
             candidacy.leader_id,
             term.grant,
             loss,
+            detail,
             value,
             error if isinstance(error, Exception) else None,
         )
@@ -79,9 +82,9 @@ def outcome(ended: Skipped | Ended[T]) -> Outcome[T]:
     """What `Elector.attempt` gives."""
     if isinstance(ended, Skipped):
         return ended
-    leader_id, grant, loss, value, error = ended
+    leader_id, grant, loss, detail, value, error = ended
     if loss is not None:
-        return LeadershipLost(loss, value=value, error=error)
+        return LeadershipLost(loss, value=value, error=error, detail=detail)
     if error is not None:
         return ActionFailed(error)
     return Elected(cast(T, value), leader_id=leader_id, seat=grant.seat, fence=grant.fence)
@@ -91,7 +94,9 @@ def value(election: str, ended: Skipped | Ended[T]) -> T | None:
     """What `Elector.run_if_leader` gives; raises what went wrong."""
     if isinstance(ended, Skipped):
         return None
-    error = ended.error if ended.loss is None else _told(election, ended.loss, ended.error)
+    error = ended.error
+    if ended.loss is not None:
+        error = _told(LeadershipLostError(election, ended.loss, ended.detail), error)
     if error is None:
         return ended.value
     try:
@@ -100,9 +105,8 @@ def value(election: str, ended: Skipped | Ended[T]) -> T | None:
         del ended, error  # as above
 
 
-def _told(election: str, loss: LossReason, error: Exception | None) -> Exception:
+def _told(lost: LeadershipLostError, error: Exception | None) -> Exception:
     """The action's own error, with a note on the loss, or else the loss."""
-    lost = LeadershipLostError(election, loss)
     if error is None:
         return lost
     note(error, str(lost))
@@ -166,13 +170,14 @@ def _caller() -> "asyncio.Task[Any] | None":
 
 
 async def _leave_block(candidacy: Candidacy, error: BaseException | None) -> None:
-    stopped, loss = await candidacy.leave(error)
+    stopped, loss, detail = await candidacy.leave(error)
     if loss is None:
         return
+    lost = LeadershipLostError(candidacy.name, loss, detail)
     if isinstance(error, Exception):
-        _told(candidacy.name, loss, error)
+        _told(lost, error)
     elif stopped or (error is None and candidacy.options.on_loss == "cancel"):
-        raise _told(candidacy.name, loss, None) from error
+        raise lost from error
 
 
 async def campaign(

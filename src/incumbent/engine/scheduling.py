@@ -9,11 +9,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from incumbent import actions, events
+from incumbent import actions
 from incumbent.engine.candidacy import Candidacy
-from incumbent.engine.office import Office
 from incumbent.engine.running import run
-from incumbent.engine.term import Term
 from incumbent.periods import OncePer, Period
 from incumbent.stores.base import Store
 
@@ -30,7 +28,7 @@ class Stand(Protocol):
 
 
 async def schedule(
-    office: Office[Term],
+    store: Store,
     stand: Stand,
     once_per: OncePer,
     action: Callable[[], Awaitable[object]],
@@ -41,7 +39,6 @@ async def schedule(
     When another process has run the period, `recess` sleeps until the next one.
     """
     action = partial(_shielded_from_itself, action)
-    store = office.store
     answered = once_per.period(store.wall_clock())
     while True:
         await recess.sleep(answered)
@@ -55,8 +52,7 @@ async def schedule(
         except Exception as error:
             if not store.passing(error):
                 raise
-            left = _seconds_left(period, store)
-            office.tell(events.AttemptDelayed, candidacy, error=error, retry_in=left)
+            candidacy.tell_delay(error, _seconds_left(period, store))
         if candidacy.ran_until is not None:
             # By the server's clock it may be earlier than the last tick that was answered.
             answered = min(answered, once_per.period(store.wall_clock()))

@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 from incumbent import clock, events
 from incumbent.backoff import pause_after
 from incumbent.engine.contenders import Voter
+from incumbent.engine.outages import Outage
 from incumbent.engine.polls import Polls
 from incumbent.engine.waits import Waits
 from incumbent.shield import finish, stop
@@ -158,6 +159,9 @@ class Standing:
     async def _beat(self) -> None:
         """Enrol every third of the TTL; after a failure again, with back-off, for ever."""
         ttl, failures = self._enrolment.ttl, 0
+        voter = self._voter
+        names = events.Names(election=voter.election, leader_id=voter.leader_id)
+        outage = Outage(self._polls.office, names)
         each = min(self._request_timeout, ttl / 6)
         pause = _until_next(ttl / 3)
         while not self._over:
@@ -170,8 +174,9 @@ class Standing:
                 pause = pause_after(
                     failures, first=FIRST_PAUSE, longest=ttl / 3, jitter=random.random()
                 )
-                self._tell(events.HeartbeatDelayed, error=error, retry_in=pause)
+                outage.failed(events.HeartbeatDelayed, voter, error, retry_in=pause)
             else:
+                outage.over()
                 pause, failures = _until_next(ttl / 3), 0
 
     async def _enrol(self, budget: Budget) -> None:

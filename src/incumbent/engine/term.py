@@ -15,6 +15,7 @@ from typing import Any
 from incumbent import clock, events, process
 from incumbent.engine.guard import Guard
 from incumbent.engine.office import Office
+from incumbent.engine.outages import Outage
 from incumbent.lease import LeaseMachine, Phase, Renew, Stop, Wait
 from incumbent.options import LeaderOptions
 from incumbent.results import LossReason
@@ -40,6 +41,7 @@ class Term:
         "_attempts",
         "_cleanup_until",
         "_closed",
+        "_delay",
         "_ending",
         "_guard",
         "_lost",
@@ -47,12 +49,14 @@ class Term:
         "_may_be_ours",
         "_office",
         "_options",
+        "_outage",
         "_over",
         "_pid",
         "claim",
         "context",
         "due",
         "grant",
+        "loss_detail",
         "loss_reason",
         "name",
     )
@@ -66,6 +70,7 @@ class Term:
         grant: Grant,
         *,
         task: "asyncio.Task[Any] | None" = None,
+        outage: Outage | None = None,
     ) -> None:
         """The term of `grant`. `task` works under it; without one, the current task does.
 
@@ -76,11 +81,14 @@ class Term:
         self.claim: Claim = claim
         self.grant: Grant = grant
         self.loss_reason: LossReason | None = None
+        self.loss_detail: str = ""
+        """Why it could not be renewed, if it was lost for that."""
         self.context: Context = copy_context()
         self.due: float = math.inf
         self._office = office
         self._alarms = alarms = office.alarms
         self._options = options
+        self._outage = outage
         self._guard = Guard(alarms.loop, task)
         self._machine = LeaseMachine(
             options, sent_at=grant.sent_at, ttl=grant.ttl, early=random.random()
@@ -91,6 +99,7 @@ class Term:
         self._lost: asyncio.Event | None = None
         self._may_be_ours = True
         self._closed = False
+        self._delay = ""  # why it could not be renewed, since the last renewal
         self._cleanup_until = math.inf  # known when the action is asked to stop
         self._over: asyncio.Future[None] | None = None  # made when somebody else waits for the end
         self._ending: events.Ending = "lost"
@@ -313,16 +322,23 @@ class Term:
             )
         except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
             self._machine.failed(clock.now(), random.random())
+            self._delay = self._office.store.reason(error)
             if self.held:
-                self._office.tell(
-                    events.RenewalDelayed, self, error=error, remaining=self.remaining
-                )
+                if self._outage is None:
+                    names = events.Names(
+                        election=self.claim.election, leader_id=self.claim.leader_id
+                    )
+                    self._outage = Outage(self._office, names)
+                self._outage.failed(events.RenewalDelayed, self, error, remaining=self.remaining)
             self.wake()
         else:
             self._hear(answer, duration)
 
     def _hear(self, answer: Extended | NotYours, duration: float) -> None:
         """Take the store's answer to an extension; one that comes after the end changes nothing."""
+        self._delay = ""
+        if self._outage is not None:
+            self._outage.over()
         if isinstance(answer, Extended):
             self._machine.confirmed(answer.sent_at, answer.ttl, duration)
             if self.held:
@@ -360,12 +376,13 @@ class Term:
         if self.loss_reason is not None:
             return
         self.loss_reason = reason
+        self.loss_detail = self._delay if reason == "unreachable" else ""
         self._cleanup_until = clock.now() + self._options.stop_grace
         if self._lost is not None:
             self._lost.set()
         if self._options.on_loss == "cancel":
             self._guard.cancel()
-        self._office.tell(events.TermLost, self, reason=reason)
+        self._office.tell(events.TermLost, self, reason=reason, detail=self.loss_detail)
 
     @property
     def names(self) -> events.TermNames:

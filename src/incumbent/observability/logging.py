@@ -22,6 +22,7 @@ _LEVELS: Final = {
     "ActionRaised": (logging.ERROR, "action raised"),
     "AttemptSkipped": (logging.DEBUG, "not elected"),
     "AttemptDelayed": (logging.WARNING, "election delayed"),
+    "OutageEnded": (logging.WARNING, "the server answers again"),
     "DurabilityWeakened": (logging.WARNING, "durability weakened"),
     "PeriodAhead": (logging.WARNING, "last period is ahead of the server's clock"),
     "HeartbeatDelayed": (logging.WARNING, "heartbeat delayed"),
@@ -41,7 +42,11 @@ _LOGGER: Final = logging.getLogger("incumbent")
 
 
 class LoggingHook:
-    """Writes events to `logger`: trouble as WARNING or above, terms as INFO, the rest as DEBUG."""
+    """Writes events to `logger`: trouble as WARNING or above, terms as INFO, the rest as DEBUG.
+
+    An outage is written when it begins, with its reason, once a minute while it lasts, and when it
+    ends; the failures in between are DEBUG.
+    """
 
     __slots__ = ("logger",)
 
@@ -57,6 +62,8 @@ class LoggingHook:
 
     def __call__(self, event: Event) -> None:
         level, message = _LEVELS.get(type(event).__name__, _OTHER)
+        if getattr(event, "repeated", False):
+            level = logging.DEBUG
         if not self.logger.isEnabledFor(level):
             return
         values = {field.name: getattr(event, field.name) for field in fields(event)}

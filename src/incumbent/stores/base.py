@@ -253,6 +253,10 @@ class Store(Protocol):
         """Whether `error` may pass by itself, so that waiting on makes sense."""
         ...
 
+    def reason(self, error: Exception) -> str:
+        """`error` in words, as ``refused: MISCONF ...`` or ``not reached: no answer in time``."""
+        ...
+
     async def aclose(self) -> None:
         """Give everything back. A call that is still to come must work, and leave nothing open."""
         ...

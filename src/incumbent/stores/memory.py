@@ -238,6 +238,9 @@ class MemoryStore:
             self._watching = LocalWatching(self._snapshot)
         self._watching.join(election, seats, budget, mailbox)
 
+    def reason(self, error: Exception) -> str:
+        return str(error)
+
     def passing(self, error: Exception) -> bool:
         return False
 

@@ -4,12 +4,14 @@ from incumbent import Skipped
 from incumbent.events import (
     AttemptDelayed,
     Event,
+    OutageEnded,
     ReleaseFailed,
     RenewalDelayed,
     TermEnded,
     TermLost,
     TermStarted,
 )
+from incumbent.stores.redis.faults import reason as reason_of
 
 
 def not_elected(name: str, skipped: Skipped) -> str:
@@ -31,12 +33,16 @@ def news(event: Event, *, terms: bool) -> str:
     """
     election, line = repr(event.election), ""
     match event:
-        case TermLost(reason=reason):
-            line = f"leadership of {election} lost: {reason}"
+        case TermLost(reason=reason, detail=detail):
+            line = f"leadership of {election} lost: {reason}{f' ({detail})' if detail else ''}"
+        case RenewalDelayed(repeated=True) | AttemptDelayed(repeated=True):
+            pass  # it was told within the last minute
         case RenewalDelayed(error=error, remaining=remaining):
-            line = f"{election} not renewed, {remaining:.1f} s are left: {error}"
+            line = f"{election} not renewed, {remaining:.1f} s are left: {reason_of(error)}"
         case AttemptDelayed(error=error, retry_in=pause):
-            line = f"no election of {election}, again in {pause:.1f} s: {error}"
+            line = f"no election of {election}, again in {pause:.1f} s: {reason_of(error)}"
+        case OutageEnded(duration=duration):
+            line = f"the server answers again for {election}, after {duration:.1f} s"
         case ReleaseFailed(error=error):
             line = f"the seat of {election} frees itself, it could not be given back: {error}"
         case TermStarted(seat=seat, fence=fence) if terms:

@@ -64,6 +64,17 @@ def passing(error: BaseException) -> bool:
     return worth_sending_again(error) or kind(error) in _PASSING
 
 
+def reason(error: BaseException) -> str:
+    """What became of a request, in words: refused, and how, or not reached."""
+    its_kind, said = kind(error), str(error)
+    if its_kind or isinstance(error, (redis_errors.ResponseError, *_FOR_GOOD)):
+        word = "" if its_kind in {"", "UNKNOWN"} or its_kind in said else f"{its_kind} "
+        return f"refused: {word}{said}"
+    if isinstance(error, redis_errors.ConnectionError | redis_errors.TimeoutError):
+        return f"not reached: {said}"
+    return said
+
+
 def kind(error: BaseException) -> str:
     """The word with which the server began, as far as redis-py lets it be known.
 

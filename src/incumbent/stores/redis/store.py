@@ -294,6 +294,9 @@ class RedisStore:
             self._watching = Watching(lines.inbox, channels, self._look)
         self._watching.hubs.join(election, seats, budget, mailbox)
 
+    def reason(self, error: Exception) -> str:
+        return faults.reason(error)
+
     def passing(self, error: Exception) -> bool:
         return isinstance(error, NotDurableError) or faults.passing(error)
 

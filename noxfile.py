@@ -1,8 +1,8 @@
 """The sessions that judge the project: lint, types, tests per Python, coverage, package.
 
-`scripts/test` runs them all. Environments are reused: each carries a stamp with the hash of what
-was installed into it, written last, so that a second run installs nothing and an interrupted
-set-up is done again.
+`scripts/test` runs them all, in two lanes (`scripts/lanes.py`). Environments are reused: each
+carries a stamp with the hash of what was installed into it, written last, so that a second run
+installs nothing and an interrupted set-up is done again.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ CHOSEN = {"INCUMBENT_TEST_SERVER", "INCUMBENT_TEST_URL"}  # the user knows bette
 FOUND = [version for version in PYTHONS if shutil.which(f"python{version}")]
 OLDEST, NEWEST = (FOUND[0], FOUND[-1]) if FOUND else (PYTHONS[0], PYTHONS[-1])
 COVERAGE = ROOT / ".coverage-data"
-ONCE = ["test_kit_*.py", "test_bench_smoke.py", "test_model.py"]
+ONCE = ["test_kit_*.py", "test_bench_smoke.py", "test_lanes.py", "test_model.py"]
 ONCE += ["field/test_h_groups.py", "strategic/test_churn.py"]
 ONCE += [f"{folder}/*" for folder in ("cli", "docs", "durability", "topology", "web")]
 """What is of no Python in particular, and takes long."""
@@ -31,19 +31,21 @@ NOT_BETWEEN = ["blocking/*", "contract/*", "fencing/*", "field/*", "pure/*", "st
 """What no Python differs in when the one before it and the one after it do not."""
 SIDE_BY_SIDE = ["--dist", "worksteal", "-n", "8"]
 """The tests wait more than they compute, hence more workers than two cores."""
-COUNTED = [*SIDE_BY_SIDE[:-1], "6"]
-"""They compute more when it is counted what they run through."""
 
 nox.needs_version = ">=2025.10.14"
 nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"
 nox.options.error_on_missing_interpreters = False
 nox.options.reuse_venv = "yes"
-nox.options.sessions = ["lint", "tests", "clients", "coverage", "types", "package"]
+nox.options.sessions = ["lint", "types", "package", "tests", "clients", "coverage"]
 
 
 def install(session: nox.Session, *args: str) -> None:
-    """Install `args` into the session's environment, unless just that is in it already."""
+    """Install `args` into the session's environment, unless just that is in it already.
+
+    If the tests' tools are among them, their bytecode and that of the tests is made at once:
+    otherwise each worker would make all of it.
+    """
     venv = Path(session.virtualenv.location)
     stamp = venv / "installed"
     recipe = [str(ROOT), (ROOT / "pyproject.toml").read_text(), *args]
@@ -55,6 +57,8 @@ def install(session: nox.Session, *args: str) -> None:
         session.virtualenv.reuse_existing = False  # whatever is there is old or half-made
         session.virtualenv.create()
         session.install(*args)
+        if "test" in args:
+            session.run("pytest", "--collect-only", "-qq", silent=True)
         unfinished = stamp.with_suffix(".new")
         unfinished.write_text(key)
         unfinished.replace(stamp)
@@ -90,11 +94,11 @@ def tests(session: nox.Session) -> None:
     show on one of the two, on the oldest and the newest; who asks for tests gets just those.
     """
     install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test")
-    run, side_by_side, env = ["pytest"], SIDE_BY_SIDE, {}
+    run, env = ["pytest"], {}
     if session.python == OLDEST:
         shutil.rmtree(COVERAGE, ignore_errors=True)
         COVERAGE.mkdir()
-        run, side_by_side = ["coverage", "run", "-m", "pytest"], COUNTED
+        run = ["coverage", "run", "-m", "pytest"]
         env["COVERAGE_FILE"] = str(COVERAGE / ".coverage")
     elif not CHOSEN & os.environ.keys():
         env["INCUMBENT_TEST_SERVER"] = "valkey-9"
@@ -102,7 +106,7 @@ def tests(session: nox.Session) -> None:
     if session.python != OLDEST and not session.posargs:
         left_out = ONCE if session.python == NEWEST else ONCE + NOT_BETWEEN
     run += [f"--ignore-glob=tests/{place}" for place in left_out]
-    session.run(*run, *side_by_side, *session.posargs, env=env)
+    session.run(*run, *SIDE_BY_SIDE, *session.posargs, env=env)
 
 
 @nox.session

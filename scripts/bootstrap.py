@@ -152,13 +152,17 @@ def command(purpose: str, env: Path, arguments: list[str]) -> list[str]:
     """Return what to run with the script's own arguments."""
     if purpose == "demo":
         return [str(env / "bin/incumbent"), "demo", *arguments]
-    names_sessions = bool(arguments) and not arguments[0].startswith("-")
-    return [
-        *(str(env / "bin/nox"), "--noxfile", str(ROOT / "noxfile.py")),
-        *("--envdir", str(env / "nox")),
-        *(["--session"] if names_sessions else []),
-        *arguments,
+    nox = [
+        str(env / "bin/nox"),
+        "--noxfile",
+        str(ROOT / "noxfile.py"),
+        "--envdir",
+        str(env / "nox"),
     ]
+    if not arguments:
+        return [str(env / "bin/python"), "-I", str(ROOT / "scripts/lanes.py"), *nox]
+    names_sessions = not arguments[0].startswith("-")
+    return [*nox, *(["--session"] if names_sessions else []), *arguments]
 
 
 def main() -> None:

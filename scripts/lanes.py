@@ -1,0 +1,73 @@
+"""Run nox's default sessions in two lanes at once: a single one leaves the processor idle.
+
+The tests wait more than they compute. One lane has the tests on the oldest Python, which take half
+of all the time, and the coverage that is counted in them; the other has the rest, and what it says
+is shown while it runs. What the first one said follows at the end.
+
+    lanes.py NOX OPTION...
+
+Standard library only.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+
+def split(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Tell the sessions of the one lane and of the other, each in the order that they have."""
+    oldest = next((name for name in names if name.startswith("tests-")), None)
+    first = [name for name in names if name in {oldest, "coverage"}]
+    return first, [name for name in names if name not in first]
+
+
+def failed(report: Path) -> list[str]:
+    """Name the sessions of a lane that failed, as nox's report has them."""
+    try:
+        sessions = json.loads(report.read_text(encoding="utf-8"))["sessions"]
+    except FileNotFoundError:  # the lane was interrupted
+        return ["interrupted"]
+    bad = (each for each in sessions if each["result"] not in {"success", "skipped"})
+    return [each["signatures"][-1] for each in bad]
+
+
+def run(nox: Sequence[str], folder: Path) -> int:
+    """Run them all; 0 if each lane ended well. `folder` is for files of this run."""
+    listed = subprocess.run([*nox, "--list", "--json"], check=True, capture_output=True, text=True)
+    lanes = split([each["session"] for each in json.loads(listed.stdout)])
+    reports = [folder / "first.json", folder / "other.json"]
+
+    def start(number: int, output: IO[bytes] | None) -> subprocess.Popen[bytes]:
+        command = [*nox, "--report", str(reports[number]), "--session", *lanes[number]]
+        return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+
+    with (folder / "said").open("w+b") as said:
+        print(f"beside what follows, and shown at the end: {' '.join(lanes[0])}", flush=True)
+        running: list[subprocess.Popen[bytes]] = []
+
+        def hand_on(number: int, _: object) -> None:
+            for each in running:
+                each.send_signal(number)
+
+        signal.signal(signal.SIGTERM, hand_on)
+        signal.signal(signal.SIGINT, lambda *_: None)  # a terminal sends it to them as well
+        for number, output in ((0, said), (1, None)):
+            running.append(start(number, output))
+        codes = [each.wait() for each in running]
+        said.seek(0)
+        for line in said:
+            sys.stdout.buffer.write(line)
+    if any(codes):
+        print(f"not successful: {' '.join(name for each in reports for name in failed(each))}")
+    sys.stdout.flush()
+    return int(any(codes))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="incumbent-lanes-") as temporary:
+        sys.exit(run(sys.argv[1:], Path(temporary)))

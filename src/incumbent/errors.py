@@ -13,7 +13,8 @@ Bad arguments are `ValueError` and `TypeError`. Errors of Redis come out as redi
 message ever shows a lease's token.
 """
 
-from incumbent.results import LeaderInfo, LossReason, SkipReason
+from incumbent.printable import printable
+from incumbent.results import LOSS_REASONS, SKIP_REASONS, LeaderInfo, LossReason, SkipReason
 
 
 class IncumbentError(Exception):
@@ -33,10 +34,10 @@ class NotElectedError(IncumbentError):
 
     def __str__(self) -> str:
         if self.holder is not None:
-            why = f": {self.holder.leader_id} has the seat"
+            why = f"{printable(self.holder.leader_id)} has the seat"
         else:
-            why = "" if self.reason == "held" else f": {self.reason}"
-        return f"not elected in {self.election!r}{why}"
+            why = f"{self.reason} ({SKIP_REASONS[self.reason]})"
+        return f"not elected in {self.election!r}: {why}"
 
 
 class LeadershipLostError(IncumbentError):
@@ -49,8 +50,8 @@ class LeadershipLostError(IncumbentError):
         self.detail = detail
 
     def __str__(self) -> str:
-        detail = f" ({self.detail})" if self.detail else ""
-        return f"leadership of {self.election!r} was lost: {self.reason}{detail}"
+        why = printable(self.detail, longest=None) or LOSS_REASONS[self.reason]
+        return f"leadership of {self.election!r} was lost: {self.reason} ({why})"
 
 
 class StaleFenceError(IncumbentError):

@@ -3,9 +3,10 @@
 Pure. The first field of each outcome is positional, so ``case Elected(value)`` reads well.
 """
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from incumbent.values import Value
 
@@ -23,6 +24,16 @@ ends, which is held until then. ``stalled``: the event loop or the process slept
 over.
 """
 
+LOSS_REASONS: Final[Mapping[LossReason, str]] = {
+    "taken": "another leader has the seat, or it was released by force",
+    "expired": "the lease ran out, or was deleted on the server",
+    "unreachable": "it could not be renewed in time: the server did not answer, or refused",
+    "stalled": "this process stood still for too long to renew it",
+    "max_hold_time": "it was held for as long as max_hold_time allows",
+    "stepped_down": "it was asked to hand over",
+}
+"""Each `LossReason` in words."""
+
 SkipReason: TypeAlias = Literal["held", "already_ran", "not_a_candidate", "not_best"]
 """Why an attempt did not lead.
 
@@ -31,6 +42,14 @@ SkipReason: TypeAlias = Literal["held", "already_ran", "not_a_candidate", "not_b
 ``not_a_candidate``: this node does not stand; ``not_best``: the seat was left to better candidates
 as long as it would wait.
 """
+
+SKIP_REASONS: Final[Mapping[SkipReason, str]] = {
+    "held": "every seat is taken, or due to others in line",
+    "already_ran": "this period has had its run",
+    "not_a_candidate": "this node does not stand in the election",
+    "not_best": "the seat is left to better candidates",
+}
+"""Each `SkipReason` in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -139,7 +139,7 @@ async def test_p6_outer_loss_while_the_inner_one_tells_its_own(
     elector = LeaderElector(client, LeaderOptions(lease_time=5))
     with pytest.raises(LeadershipLostError, match="'inner'") as raised:
         await elector.run_if_leader("outer", inner)
-    assert raised.value.__notes__ == ["leadership of 'outer' was lost: taken"]
+    assert raised.value.__notes__ == [str(LeadershipLostError("outer", "taken"))]
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0

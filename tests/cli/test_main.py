@@ -16,6 +16,8 @@ from incumbent import LeaderOptions
 from incumbent.blocking import StrategicElector
 from incumbent.cli import main
 from incumbent.cli.demo import performance
+from incumbent.cli.endings import in_options
+from incumbent.results import LOSS_REASONS
 from incumbent.strategy import Fifo
 from kit.servers import Server
 
@@ -97,6 +99,8 @@ def test_help(run: Run) -> None:
     assert all(f"  {name} " in pages[0][1] for name in ("campaign", "demo", "run"))
     assert "Exit code 0" in pages[1][1]
     assert "crontab of several hosts NEEDS --once-per" in pages[2][1]
+    for reason, words in LOSS_REASONS.items():
+        assert f"{reason} {in_options(words)}" in " ".join(pages[2][1].split())
     assert all("\nExit codes:\n" in inset(page[1]) for page in pages[2:])
     assert all("\n  69 " in inset(page[1]) for page in pages[2:]), "a line for each"
 

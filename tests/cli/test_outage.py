@@ -23,9 +23,9 @@ def test_a_campaign_on_a_full_disk(start_server: StartServer, runs: Runs, progra
     program.wait_for("pid", times=2)
     words = [
         "leading 'job'",
-        "'job' not renewed",
-        "leadership of 'job' lost: unreachable (refused: MISCONF",
-        "the seat of 'job' frees itself",
+        "'job' was not renewed",
+        "leadership of 'job' lost: unreachable (it could not be renewed in time: refused: MISCONF",
+        "the seat of 'job' could not be given back, and frees itself",
         "no longer leading 'job'",
         "the server answers again for 'job', after ",
         "leading 'job'",

@@ -17,6 +17,7 @@ from incumbent.cli.endings import MistakeError, UnavailableError
 from incumbent.cli.parameters import PERIOD, WAIT
 from incumbent.cli.run.performance import exit_code
 from incumbent.cli.run.words import news, not_elected
+from incumbent.results import LOSS_REASONS
 
 ME: dict[str, Any] = {"election": "x", "leader_id": "me"}
 TERM: dict[str, Any] = {"election": "x", "leader_id": "me", "seat": 0, "fence": 7}
@@ -164,41 +165,51 @@ def test_why_it_was_not_run() -> None:
         (events.TermRenewed(**TERM, remaining=1), ""),
         (
             events.RenewalDelayed(**TERM, error=OSError("cut"), remaining=1.25, repeated=False),
-            "'x' not renewed, 1.2 s are left: cut",
+            "'x' was not renewed, its lease lasts 1.2s more: cut",
         ),
         (events.RenewalDelayed(**TERM, error=OSError("cut"), remaining=1, repeated=True), ""),
-        (events.TermLost(**TERM, reason="taken", detail=""), "leadership of 'x' lost: taken"),
+        (
+            events.TermLost(**TERM, reason="taken", detail=""),
+            f"leadership of 'x' lost: taken ({LOSS_REASONS['taken']})",
+        ),
+        (
+            events.TermLost(**TERM, reason="max_hold_time", detail=""),
+            "leadership of 'x' lost: max_hold_time (it was held for as long as --max-hold allows)",
+        ),
         (
             events.TermLost(**TERM, reason="unreachable", detail="refused: MISCONF no disk"),
-            "leadership of 'x' lost: unreachable (refused: MISCONF no disk)",
+            (
+                "leadership of 'x' lost: unreachable"
+                " (it could not be renewed in time: refused: MISCONF no disk)"
+            ),
         ),
         (
             events.ReleaseFailed(**TERM, error=OSError("cut")),
-            "the seat of 'x' frees itself, it could not be given back: cut",
+            "the seat of 'x' could not be given back, and frees itself: cut",
         ),
         (
             events.TermEnded(**TERM, ending="released", duration=3),
-            "no longer leading 'x', after 3.0 s",
+            "no longer leading 'x', after 3s",
         ),
         (
             events.AttemptDelayed(**ME, error=OSError("cut"), retry_in=1, repeated=False),
-            "no election of 'x', again in 1.0 s: cut",
+            "no election of 'x', next try in 1s: cut",
         ),
         (
             events.AttemptDelayed(
                 **ME, error=OutOfMemoryError("no memory"), retry_in=1, repeated=False
             ),
-            "no election of 'x', again in 1.0 s: refused: OOM no memory",
+            "no election of 'x', next try in 1s: refused: OOM no memory",
         ),
         (events.AttemptDelayed(**ME, error=OSError("cut"), retry_in=1, repeated=True), ""),
         (
             events.OutageEnded(**ME, duration=43.21),
-            "the server answers again for 'x', after 43.2 s",
+            "the server answers again for 'x', after 43.2s",
         ),
     ],
 )
 def test_events_in_words(event: events.Event, line: str) -> None:
     """Terms are news of a campaign only, trouble always is."""
-    assert news(event, terms=True) == line
+    assert news("x", event, terms=True) == line
     of_terms = isinstance(event, events.TermStarted | events.TermEnded)
-    assert news(event, terms=False) == ("" if of_terms else line)
+    assert news("x", event, terms=False) == ("" if of_terms else line)

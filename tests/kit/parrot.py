@@ -14,25 +14,31 @@ from kit.resp import Splitter
 HOST = "127.0.0.1"
 
 
-class _Talk(socketserver.BaseRequestHandler):
-    def handle(self) -> None:
-        splitter = Splitter()
-        while data := self.request.recv(65536):
-            for message in splitter.feed(data):
-                words = [each.decode() for each in message.split(b"\r\n")[2::2]]
-                repeated = " ".join(f"'{each}'" for each in words[1:])
-                said = f"-ERR unknown command '{words[0]}', with args beginning with: {repeated}"
-                self.request.sendall(said.encode() + b"\r\n")
+def _repeated(request: bytes) -> bytes:
+    words = [each.decode() for each in request.split(b"\r\n")[2::2]]
+    repeated = " ".join(f"'{each}'" for each in words[1:])
+    return f"ERR unknown command '{words[0]}', with args beginning with: {repeated}".encode()
 
 
 class Parrot:
-    """Use as a context manager; `host` and `port` say where it is."""
+    """Use as a context manager; `host` and `port` say where it is.
 
-    def __init__(self) -> None:
+    With `says` this is its error whatever it is asked.
+    """
+
+    def __init__(self, *, says: bytes | None = None) -> None:
+        class Talk(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                splitter = Splitter()
+                while data := self.request.recv(65536):
+                    for message in splitter.feed(data):
+                        error = _repeated(message) if says is None else says
+                        self.request.sendall(b"-" + error + b"\r\n")
+
         self.host = HOST
         self.port = free_port(HOST)
         socketserver.ThreadingTCPServer.allow_reuse_address = True
-        self._server = socketserver.ThreadingTCPServer((HOST, self.port), _Talk)
+        self._server = socketserver.ThreadingTCPServer((HOST, self.port), Talk)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 

@@ -4,12 +4,13 @@ import asyncio
 import logging
 import traceback
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 from redis.exceptions import AuthenticationError, RedisError
 
-from incumbent import LeaderElector, LeadershipLost, NotElectedError
-from incumbent.events import Hook, TermRenewed
+from incumbent import LeaderElector, LeaderInfo, LeadershipLost, NotElectedError
+from incumbent.events import AttemptDelayed, AttemptSkipped, Hook, TermRenewed
 from incumbent.observability.logging import LoggingHook
 from kit.fixtures import MakeClient, MakeProxy, StartServer
 from kit.servers import Server
@@ -113,6 +114,30 @@ async def test_the_fields_are_in_the_record(
     assert vars(ended)["incumbent_ending"] == "released"
     assert vars(ended)["incumbent_duration"] >= 0
     assert "election='one'" in elected.message
+
+
+def test_a_message_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever may write to the server, or stand in its place, forges no record."""
+    caplog.set_level(logging.DEBUG, "incumbent")
+    harmful = "a\x1b[2J\x9b\r\nWARNING forged\u202e\u200b\u3164\udc80"
+    holder = LeaderInfo(
+        leader_id=harmful, seat=0, fence=1, since=datetime(2026, 1, 1, tzinfo=UTC), remaining=1
+    )
+    hook = LoggingHook()
+    hook(AttemptSkipped(election=harmful, leader_id=harmful, reason="held", holder=holder))
+    hook(
+        AttemptDelayed(
+            election="one",
+            leader_id="me",
+            error=RedisError(f"ERR {harmful}"),
+            retry_in=1,
+            repeated=False,
+        )
+    )
+    shown = r"a\x1b[2J\x9b\r\nWARNING forged\u202e\u200b\u3164\udc80"
+    for record in caplog.records:
+        assert record.message.isprintable()
+        assert shown in record.message
 
 
 async def test_a_logger_of_one_s_own(

@@ -149,7 +149,7 @@ async def test_p6_after_a_loss_the_error_wins_and_the_loss_is_a_note(
     with pytest.raises(BodyError) as caught:
         await elector.run_if_leader("one", body)
     assert caught.value is error
-    assert error.__notes__ == ["leadership of 'one' was lost: taken"]
+    assert error.__notes__ == [str(LeadershipLostError("one", "taken"))]
 
 
 async def test_p6_after_a_loss_the_block_s_error_wins(
@@ -167,7 +167,7 @@ async def test_p6_after_a_loss_the_block_s_error_wins(
     with pytest.raises(BodyError) as caught:
         await block()
     assert caught.value is error
-    assert error.__notes__ == ["leadership of 'one' was lost: taken"]
+    assert error.__notes__ == [str(LeadershipLostError("one", "taken"))]
 
 
 async def test_p6_attempt_keeps_what_the_action_gave_after_a_loss(

@@ -3,7 +3,9 @@
 import inspect
 import pickle
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import get_args
 
 import pytest
 
@@ -14,7 +16,7 @@ from incumbent.errors import (
     NotDurableError,
     NotElectedError,
 )
-from incumbent.results import LeaderInfo
+from incumbent.results import LOSS_REASONS, SKIP_REASONS, LeaderInfo, LossReason, SkipReason
 
 HOLDER = LeaderInfo(
     leader_id="web-1", seat=0, fence=7, since=datetime(2026, 1, 2, tzinfo=UTC), remaining=3.5
@@ -66,16 +68,33 @@ def test_an_error_can_be_pickled(error: IncumbentError) -> None:
 
 def test_not_elected_names_the_election_and_who_has_the_seat() -> None:
     """The message is enough to know whom to ask."""
-    assert str(NotElectedError("nightly report")) == "not elected in 'nightly report'"
+    assert str(NotElectedError("nightly report")) == (
+        "not elected in 'nightly report': held (every seat is taken, or due to others in line)"
+    )
     assert str(NotElectedError("job", HOLDER)) == "not elected in 'job': web-1 has the seat"
     assert NotElectedError("job", HOLDER).holder is HOLDER
+
+
+def test_whoever_has_the_seat_cannot_act_on_a_terminal() -> None:
+    """Anybody who can write to the server may have chosen the id."""
+    holder = replace(HOLDER, leader_id="a\x1b[2J\nb\u202e")
+    assert str(NotElectedError("job", holder)).endswith(r": a\x1b[2J\nb\u202e has the seat")
+
+
+def test_every_reason_is_told_in_words() -> None:
+    """None is left out, and each is said with its word, for those who look it up."""
+    assert set(LOSS_REASONS) == set(get_args(LossReason))
+    assert set(SKIP_REASONS) == set(get_args(SkipReason))
+    for loss, words in LOSS_REASONS.items():
+        assert str(LeadershipLostError("job", loss)).endswith(f" lost: {loss} ({words})")
+    for skip, words in SKIP_REASONS.items():
+        assert str(NotElectedError("job", None, skip)) == f"not elected in 'job': {skip} ({words})"
 
 
 def test_lost_names_the_election_and_the_reason() -> None:
     """The reason is a field as well, for those who decide by it."""
     error = LeadershipLostError("job", "unreachable", "2 s too late")
     assert str(error) == "leadership of 'job' was lost: unreachable (2 s too late)"
-    assert str(LeadershipLostError("job", "taken")) == "leadership of 'job' was lost: taken"
     assert (error.election, error.reason, error.detail) == ("job", "unreachable", "2 s too late")
 
 

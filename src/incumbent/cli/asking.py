@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
-from urllib.parse import unquote
 
 from incumbent import GroupElector, LeaderOptions, LeaderState, StrategicElector
 from incumbent.cli.connection import connect, reason, unavailable
-from incumbent.cli.endings import MistakeError
+from incumbent.cli.endings import mistake
 from incumbent.cli.serving import serving
+from incumbent.cli.tenants import election
 from incumbent.electors.group import MOST_SEATS
 from incumbent.events import Hook
 from incumbent.stores.redis import Client, ServerError, survey
@@ -43,7 +43,7 @@ class Where:
             # What takes longer is asked once more within the time of two requests.
             return LeaderOptions(request_timeout=self.timeout / 2)
         except ValueError as error:
-            raise MistakeError(str(error)) from None
+            raise mistake(error) from None
 
 
 def ask(where: Where, question: Callable[[Where], Coroutine[Any, Any, T]]) -> T:
@@ -72,13 +72,10 @@ class Asker:
     def election(self, name: str) -> tuple[GroupElector, str]:
         """Whom to ask about `name`, and what it is called there.
 
-        Elections of tenants are written as the server has them: ``@acme:reports``.
+        Raises:
+            ValueError: no election can be called this.
         """
-        elector, rest = self.elector, name
-        while rest.startswith("@") and ":" in rest:
-            tenant, _, rest = rest[1:].partition(":")
-            elector = elector.for_tenant(unquote(tenant))
-        return elector, rest
+        return election(self.elector, name)
 
     async def state(self, name: str) -> LeaderState:
         """Who leads `name`."""
@@ -95,7 +92,7 @@ class Asker:
         while left:
             some, left = left[:AT_ONCE], left[AT_ONCE:]
             for name in some:
-                self._check(name)
+                self.election(name)  # which checks it
             async with asyncio.TaskGroup() as group:
                 looks = [group.create_task(self._look(name)) for name in some]
             found |= {name: look.result() for name, look in zip(some, looks, strict=True)}
@@ -124,14 +121,10 @@ class Asker:
 
     def _usable(self, name: str) -> bool:
         try:
-            self._check(name)
+            self.election(name)
         except ValueError:
-            return False  # no election of ours could be called this
+            return False
         return True
-
-    def _check(self, name: str) -> None:
-        elector, rest = self.election(name)
-        elector.is_leading(rest)  # asks nobody
 
 
 def insist(
@@ -190,6 +183,6 @@ async def reaching(where: Where) -> AsyncGenerator[Client]:
     except ServerError as error:
         raise unavailable(error, client) from None
     except ValueError as error:
-        raise MistakeError(str(error)) from None
+        raise mistake(error) from None
     finally:
         await client.aclose()

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from incumbent.cli.endings import MistakeError, UnavailableError
+from incumbent.cli.endings import UnavailableError, mistake
 from incumbent.stores.redis import Client, ServerError, discreet
 from incumbent.stores.redis.urls import client_of
 
@@ -18,7 +18,7 @@ def connect(url: str) -> Client:
     try:
         return client_of(url)
     except ValueError as error:
-        raise MistakeError(str(error)) from None
+        raise mistake(error) from None
 
 
 def unavailable(error: ServerError, client: Client) -> UnavailableError:

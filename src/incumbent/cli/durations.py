@@ -11,7 +11,7 @@ __all__ = ["about", "age", "exact", "parse"]
 
 def about(seconds: float) -> str:
     """To be read at a glance, in two units at most: ``350ms``, ``4.2s``, ``3m12s``, ``2d5h``."""
-    milliseconds = round(seconds / UNITS["ms"], 1)
+    milliseconds = float(f"{seconds / UNITS['ms']:.3g}")
     if 0 < milliseconds * UNITS["ms"] < 1:
         return f"{decimal(milliseconds)}ms"
     for (unit, length), (smaller, step) in pairwise((*LONG, ("s", 1))):

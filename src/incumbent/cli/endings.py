@@ -4,6 +4,7 @@ Source of the numbers from 64 on: sysexits.h, in FreeBSD's manual sysexits(3); o
 the shell's, https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html
 """
 
+import re
 from typing import Final
 
 EX_USAGE: Final = 64
@@ -42,3 +43,29 @@ class UnreadError(Exception):
 
 class MistakeError(Exception):
     """An argument cannot be used; the message is one line for the user."""
+
+
+OPTIONS: Final = {
+    "lease_time": "--lease",
+    "wait_time": "--wait",
+    "min_hold_time": "--min-hold",
+    "max_hold_time": "--max-hold",
+    "stop_grace": "--grace",
+    "once_per": "--once-per",
+    "retry_failed": "--retry-failed",
+    "request_timeout": "--timeout",
+    "leader_id": "--leader-id",
+    "the key prefix": "--prefix",
+}
+"""What the library calls an option, and what the command line does."""
+
+
+def in_options(message: str) -> str:
+    """A message of the library, with the names that the command line's options have."""
+    names = "|".join(OPTIONS)
+    return re.sub(rf"\b(?:{names})\b", lambda found: OPTIONS[found.group()], message)
+
+
+def mistake(error: ValueError) -> MistakeError:
+    """What ends a command of which the library refuses an argument."""
+    return MistakeError(in_options(str(error)))

@@ -4,6 +4,7 @@ A command is a module, or a package, of this room and is added here. What is hea
 it runs, so that ``incumbent --help`` stays quick.
 """
 
+import io
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from incumbent.cli.demo.command import demo
 from incumbent.cli.doctor.command import doctor
 from incumbent.cli.elections.commands import candidates, release, status, step_down, watch
 from incumbent.cli.endings import INTERRUPTED, UnreadError
+from incumbent.cli.output import say_lines
 from incumbent.cli.run.commands import campaign, run_once
 
 
@@ -92,5 +94,7 @@ def run() -> int:
     except click.Abort:
         return INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        say_lines(shown.getvalue().rstrip("\n"))
         return error.exit_code

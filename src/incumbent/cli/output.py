@@ -43,6 +43,12 @@ def draws() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in DUMB
 
 
+def say_lines(text: str) -> None:
+    """Write the lines of `text`, which are ours, with words in them that may not be, to stderr."""
+    for line in text.split("\n"):
+        print(printable(line, LONGEST_SENTENCE), file=sys.stderr)
+
+
 def in_json(value: Any) -> str:
     """One line of JSON, in printable ASCII: any pipe carries it, and any terminal may show it."""
     return json.dumps(value, default=_time).replace("\x7f", "\\u007f")

@@ -7,7 +7,7 @@ import click
 
 from incumbent.cli import durations
 from incumbent.cli.connection import DEFAULT_URL
-from incumbent.cli.endings import UnavailableError
+from incumbent.cli.endings import UnavailableError, in_options
 from incumbent.periods import OncePer
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class DurationType(FloatType):
         try:
             return value if isinstance(value, float) else durations.parse(value)
         except ValueError as error:
-            self.fail(str(error), param, ctx)
+            self.fail(in_options(str(error)), param, ctx)
 
 
 class WaitType(DurationType):
@@ -62,7 +62,7 @@ class PeriodType(OncePerType):
         try:
             return OncePer.of(text, "a period")
         except ValueError as error:
-            self.fail(str(error), param, ctx)
+            self.fail(in_options(str(error)), param, ctx)
         except ImportError as error:
             raise UnavailableError(str(error)) from None
 

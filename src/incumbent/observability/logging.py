@@ -1,13 +1,15 @@
 """Events as records of the standard library's `logging`, on the logger ``incumbent``.
 
 The message is constant per kind of event; the event's fields are in the record's ``extra`` under
-names that begin with ``incumbent_``.
+names that begin with ``incumbent_``. A message is one line, whatever others have chosen to be
+called or a server says; only the traceback of an action's error follows it.
 """
 
 import logging
 from dataclasses import fields
 from typing import Final
 
+from incumbent.printable import printable
 from incumbent.telling import Event
 
 _LEVELS: Final = {
@@ -76,7 +78,7 @@ class LoggingHook:
             level,
             "%s (%s)%s",
             message,
-            details,
+            printable(details, longest=None),
             what,
             # Else a campaign that goes on would be the end of what the action had to say.
             exc_info=error if level >= logging.ERROR else None,
@@ -87,6 +89,6 @@ class LoggingHook:
 def _in_words(error: BaseException) -> str:
     kind = type(error).__name__
     try:
-        return f"{kind}: {error}"
+        return f"{kind}: {printable(str(error), longest=None)}"
     except Exception as failure:  # noqa: BLE001 - the text of an error is made by the user's code
         return f"{kind} (its text cannot be shown: {type(failure).__name__})"

@@ -10,6 +10,7 @@ from incumbent.cli.asking import Where, ask, asking_candidates
 from incumbent.cli.elections.words import clock_time
 from incumbent.cli.endings import MistakeError
 from incumbent.cli.output import say, tell, tell_json
+from incumbent.cli.tenants import election
 from incumbent.events import Event, RecordsUnreadable, StrategiesDiffer
 from incumbent.printable import printable
 from incumbent.strategy import Candidate, ElectionResult, Fifo, Strategy
@@ -26,10 +27,11 @@ def candidates(where: Where, name: str, spelled: str | None, *, as_json: bool) -
             say(f"these go by another strategy: {', '.join(map(repr, event.nodes))}")
 
     async def question(where: Where) -> ElectionResult:
-        async with asking_candidates(where, strategy or Fifo(), [told]) as elector:
+        async with asking_candidates(where, strategy or Fifo(), [told]) as family:
+            elector, its_name = election(family, name)
             if strategy is not None:
-                return await elector.elect(name)
-            return ElectionResult.of(await elector.candidates(name))
+                return await elector.elect(its_name)
+            return ElectionResult.of(await elector.candidates(its_name))
 
     result = ask(where, question)
     values = [_value(each, result, ranked=strategy is not None) for each in result.ranking]

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from incumbent.cli.endings import in_options
 from incumbent.cli.parameters import DURATION, PERIOD, WAIT, prefix_option, url_option
 from incumbent.options import LeaderOptions
 from incumbent.periods import OncePer
@@ -133,6 +134,19 @@ def run_once(
     group gets SIGTERM, and SIGKILL after the grace, before the lease can end; SIGKILL at once when
     this command itself is killed. What CMD leaves behind in its group is ended as well.
 
+    When the leadership is lost, stderr says which of these it was:
+
+    \b
+    taken          another leader has the seat, or it was released by force
+    expired        the lease ran out, or was deleted on the server
+    unreachable    it could not be renewed in time: the server did not answer,
+                   or refused
+    stalled        this process stood still for too long to renew it
+    max_hold_time  it was held for as long as --max-hold allows
+    stepped_down   it was asked to hand over
+
+    The NAME of a tenant's election is written @TENANT:NAME.
+
     \b
     Exit codes:
       CMD's own, or 128 and the number of the signal that ended it
@@ -168,7 +182,8 @@ def campaign(context: click.Context, /, **arguments: Any) -> None:
     ended; only then the seat is given back, and the next in line leads. SIGHUP, SIGUSR1 and
     SIGUSR2 are only forwarded (SIGHUP ends it, too, where it has a terminal).
 
-    CMD's environment, process group and end are those of 'incumbent run'.
+    CMD's environment, process group and end are those of 'incumbent run', and so are the words for
+    why a leadership was lost, and the NAMEs of tenants' elections.
 
     \b
     Exit codes:
@@ -196,7 +211,7 @@ def _period(every: OncePer | None, tz: str | None, *, retry_failed: bool) -> Onc
     try:
         return OncePer(every.every, tz=tz, retry_failed=retry_failed, tolerance=TOLERANCE)
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="'--tz'") from None
+        raise click.BadParameter(in_options(str(error)), param_hint="'--tz'") from None
 
 
 def _options(arguments: dict[str, Any], **more: Any) -> LeaderOptions:

@@ -20,8 +20,14 @@ class TooLateError(Exception):
 class Duty:
     """Runs `command` under each lease that is won."""
 
-    def __init__(self, command: Sequence[str], *, grace: float, terminal: bool) -> None:
-        """`grace` are the seconds from SIGTERM to SIGKILL; with `terminal` it gets the terminal."""
+    def __init__(
+        self, election: str, command: Sequence[str], *, grace: float, terminal: bool
+    ) -> None:
+        """For `election`, as the user calls it.
+
+        `grace` are the seconds from SIGTERM to SIGKILL; with `terminal` it gets the terminal.
+        """
+        self._election = election
         self._command = command
         self._grace = grace
         self._terminal = terminal
@@ -67,7 +73,7 @@ class Duty:
         try:
             return Child(
                 self._command,
-                env=os.environ | environment(lease),
+                env=os.environ | environment(self._election, lease),
                 until=clock.now() + lease.remaining,
                 grace=self._grace,
                 terminal=self._terminal,
@@ -76,10 +82,10 @@ class Duty:
             raise CannotRunError(error.errno or 0) from error
 
 
-def environment(lease: Lease) -> dict[str, str]:
+def environment(election: str, lease: Lease) -> dict[str, str]:
     """What the program is told of its lease."""
     return {
-        "INCUMBENT_ELECTION": lease.name,
+        "INCUMBENT_ELECTION": election,
         "INCUMBENT_FENCE": str(lease.fence),
         "INCUMBENT_SEAT": str(lease.seat),
         "INCUMBENT_LEADER_ID": lease.leader_id,

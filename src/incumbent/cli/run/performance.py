@@ -25,7 +25,7 @@ from incumbent.cli.endings import (
     INTERRUPTED,
     NOT_FOUND,
     SIGNALLED,
-    MistakeError,
+    mistake,
 )
 from incumbent.cli.output import say
 from incumbent.cli.run.child import CannotRunError
@@ -34,6 +34,7 @@ from incumbent.cli.run.programs import refusal
 from incumbent.cli.run.signals import ENDING, Signals
 from incumbent.cli.run.words import news, not_elected
 from incumbent.cli.serving import serving
+from incumbent.cli.tenants import election
 from incumbent.events import Event, Hook
 from incumbent.stores.redis import Client, ServerError
 
@@ -72,7 +73,7 @@ def options_of(**values: Any) -> LeaderOptions:
     try:
         return LeaderOptions(**{name: value for name, value in values.items() if value is not None})
     except ValueError as error:
-        raise MistakeError(str(error)) from None
+        raise mistake(error) from None
 
 
 def run(task: Task, *, skip_exit_code: int) -> int:
@@ -99,9 +100,9 @@ def campaign(task: Task) -> int:
 
 
 async def _once(task: Task, url: str, skip_exit_code: int, *, terminal: bool) -> int:
-    duty = Duty(task.command, grace=task.options.stop_grace, terminal=terminal)
-    async with _electing(task, url, duty, terms=False) as elector:
-        attempt = asyncio.ensure_future(_attempt(elector, task, duty))
+    duty = Duty(task.name, task.command, grace=task.options.stop_grace, terminal=terminal)
+    async with _electing(task, url, duty, terms=False) as (elector, name):
+        attempt = asyncio.ensure_future(_attempt(elector, name, duty))
         signals = Signals(duty, attempt)
         with signals.taken():
             try:
@@ -127,26 +128,26 @@ async def _once(task: Task, url: str, skip_exit_code: int, *, terminal: bool) ->
 @asynccontextmanager
 async def _electing(
     task: Task, url: str, duty: Duty, *, terms: bool
-) -> AsyncGenerator[GroupElector]:
+) -> AsyncGenerator[tuple[GroupElector, str]]:
     def told(event: Event) -> None:
         duty.told(event)
-        line = news(event, terms=terms)
+        line = news(task.name, event, terms=terms)
         if line:
             say(line)
 
     client = connect(url)
     try:
-        async with _elector(client, task, told) as elector:
-            yield elector
+        async with _family(client, task, told) as family:
+            yield election(family, task.name)
     except ServerError as error:
         raise unavailable(error, client) from None
     finally:
         await client.aclose()
 
 
-def _elector(client: Client, task: Task, hook: Hook) -> GroupElector:
+def _family(client: Client, task: Task, hook: Hook) -> GroupElector:
     try:
-        elector = GroupElector(
+        family = GroupElector(
             client,
             task.options,
             seats=task.seats,
@@ -154,14 +155,14 @@ def _elector(client: Client, task: Task, hook: Hook) -> GroupElector:
             leader_id=task.leader_id,
             hooks=[hook],
         )
-        elector.is_leading(task.name)  # so that a name that is not usable is said now
+        election(family, task.name)  # so that a name that is not usable is said now
     except ValueError as error:
-        raise MistakeError(str(error)) from None
-    return elector
+        raise mistake(error) from None
+    return family
 
 
-async def _attempt(elector: GroupElector, task: Task, duty: Duty) -> Outcome[int]:
-    once_per = task.options.once_per
+async def _attempt(elector: GroupElector, name: str, duty: Duty) -> Outcome[int]:
+    once_per = elector.options.once_per
 
     async def perform() -> int:
         code = await duty.perform()
@@ -169,12 +170,12 @@ async def _attempt(elector: GroupElector, task: Task, duty: Duty) -> Outcome[int
             raise FailedError(code)  # which leaves the period open
         return code
 
-    return await elector.attempt(task.name, perform)
+    return await elector.attempt(name, perform)
 
 
 async def _for_ever(task: Task, url: str) -> int:
-    duty = Duty(task.command, grace=task.options.stop_grace, terminal=False)
-    async with _electing(task, url, duty, terms=True) as elector:
+    duty = Duty(task.name, task.command, grace=task.options.stop_grace, terminal=False)
+    async with _electing(task, url, duty, terms=True) as (elector, name):
 
         async def serve() -> None:
             try:
@@ -189,7 +190,7 @@ async def _for_ever(task: Task, url: str) -> int:
             if signals.ended_by is not None:
                 raise asyncio.CancelledError  # the seat is given back, and the campaign is over
 
-        standing = asyncio.ensure_future(elector.campaign(task.name, serve))
+        standing = asyncio.ensure_future(elector.campaign(name, serve))
         # Without a terminal, SIGHUP asks a service to read its settings again.
         final = ENDING if has_terminal() else ENDING - {signal.SIGHUP}
         signals = Signals(duty, standing, final=final, ending=final)

@@ -67,6 +67,11 @@ class Typist:
         """How the terminal is set."""
         return list(tcgetattr(self._ours))
 
+    @property
+    def foreground(self) -> int:
+        """The process group that has the terminal."""
+        return os.tcgetpgrp(self._ours)
+
     def resize(self, columns: int, lines: int) -> None:
         """Make it larger or smaller: who has it is told by a signal."""
         self._columns, self._lines = columns, lines

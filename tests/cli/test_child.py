@@ -105,7 +105,7 @@ async def test_what_cannot_be_run() -> None:
 @pytest.mark.parametrize("told", [True, False])
 async def test_a_supervisor_that_is_not_told_of_renewals(told: bool) -> None:
     """A program that is ended although the lease was held all the time is no success."""
-    duty = Duty("x", ["sh", "-c", "sleep 2.5; exit 3"], grace=0.3, terminal=False)
+    duty = Duty("x", ["sh", "-c", "sleep 2.5; exit 3"], grace=0.3)
     options = LeaderOptions(lease_time=2.0)
     hooks = [duty.told] if told else []
     async with LeaderElector(MemoryStore(), options, hooks=hooks) as elector:
@@ -122,7 +122,7 @@ async def test_a_supervisor_that_is_not_told_of_renewals(told: bool) -> None:
 async def test_only_a_leader_may_perform() -> None:
     """Without a lease there is nothing to keep to."""
     with pytest.raises(RuntimeError, match="for leaders"):
-        await Duty("x", SLEEP, grace=1, terminal=False).perform()
+        await Duty("x", SLEEP, grace=1).perform()
 
 
 def test_codes_of_failures(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -42,19 +42,23 @@ class Child:
         until: float,
         grace: float,
         terminal: bool,
+        stopped: Callable[[int], None] | None = None,
     ) -> None:
         """Start it, in a running event loop.
 
         `until` is the time (`incumbent.clock`) until when the lease may be relied on, `grace` the
         seconds from SIGTERM to SIGKILL. With `terminal` it gets the terminal that stdin is; without
-        it cannot read from one.
+        it cannot read from one. `stopped` is called with the signal if the program was stopped as
+        from a terminal: it goes on with SIGCONT.
         """
         self.late: bool = False
         self.code: int | None = None
         self._grace = grace
         self._until = until
         self._ends_by: float | None = None
-        self._group = 0
+        self.group: int = 0
+        """The number of its process group; 0 until it has been started."""
+        self._stopped = stopped
         self._failed = 0
         self._gone = False
         self._pending = b""
@@ -143,9 +147,9 @@ class Child:
         self._supervisor.wait()  # it has closed its pipe, so it has ended
         # Killed instead of done: then what it watched has to be ended from here.
         give_up_at = time.monotonic() + GONE_WITHIN
-        while self._group and not self._gone and time.monotonic() < give_up_at:
+        while self.group and not self._gone and time.monotonic() < give_up_at:
             try:
-                os.killpg(self._group, signal.SIGKILL)
+                os.killpg(self.group, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 return
             await asyncio.sleep(POLL)
@@ -170,7 +174,10 @@ class Child:
 
     def _note(self, words: list[str]) -> None:
         if words[0] == "started":
-            self._group = int(words[1])
+            self.group = int(words[1])
+        elif words[0] == "stopped":
+            if self._stopped is not None and self._ends_by is None:
+                self._stopped(int(words[1]))
         elif words[0] == "failed":
             self._failed = int(words[1])
             self._gone = True

@@ -134,6 +134,9 @@ def run_once(
     group gets SIGTERM, and SIGKILL after the grace, before the lease can end; SIGKILL at once when
     this command itself is killed. What CMD leaves behind in its group is ended as well.
 
+    CMD has the terminal, if there is one. Ctrl-Z stops both, and the shell's fg lets both go on;
+    but nobody renews the lease meanwhile, so CMD is ended if that takes longer than the lease.
+
     When the leadership is lost, stderr says which of these it was:
 
     \b
@@ -180,7 +183,7 @@ def campaign(context: click.Context, /, **arguments: Any) -> None:
     with a pause that doubles up to 30 s while it ends sooner than a lease lasts. It cannot read
     from a terminal. SIGTERM, SIGINT and SIGQUIT are forwarded, and end this command when CMD has
     ended; only then the seat is given back, and the next in line leads. SIGHUP, SIGUSR1 and
-    SIGUSR2 are only forwarded (SIGHUP ends it, too, where it has a terminal).
+    SIGUSR2 are only forwarded (SIGHUP ends it, too, where it has a terminal). Ctrl-Z stops both.
 
     CMD's environment, process group and end are those of 'incumbent run', and so are the words for
     why a leadership was lost, and the NAMEs of tenants' elections.

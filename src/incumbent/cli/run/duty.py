@@ -3,13 +3,14 @@
 The action of an elector, and a hook of it. It knows nothing of signals to this process.
 """
 
-import contextlib
 import os
 import signal
 from collections.abc import Sequence
 
 from incumbent import Lease, clock, current_lease
 from incumbent.cli.run.child import CannotRunError, Child
+from incumbent.cli.run.signals import suspend
+from incumbent.cli.run.terminal import Terminal, in_foreground
 from incumbent.events import Event, TermRenewed
 
 
@@ -21,11 +22,16 @@ class Duty:
     """Runs `command` under each lease that is won."""
 
     def __init__(
-        self, election: str, command: Sequence[str], *, grace: float, terminal: bool
+        self,
+        election: str,
+        command: Sequence[str],
+        *,
+        grace: float,
+        terminal: Terminal | None = None,
     ) -> None:
         """For `election`, as the user calls it.
 
-        `grace` are the seconds from SIGTERM to SIGKILL; with `terminal` it gets the terminal.
+        `grace` are the seconds from SIGTERM to SIGKILL; the program gets the `terminal`.
         """
         self._election = election
         self._command = command
@@ -59,27 +65,53 @@ class Duty:
         if lease is None:
             raise RuntimeError("perform() is for leaders")
         child = self._child = self._start(lease)
+        ended_by_itself = False
         try:
             code = await child.wait()
+            ended_by_itself = code >= 0 and not child.late
         finally:
             self._child = None
-            if self._terminal:
-                _take_terminal_back()
+            if self._terminal is not None:
+                # As shells do: a program that ends by itself may leave other modes, as stty does.
+                self._terminal.take_back(restore=not ended_by_itself)
         if child.late:
             raise TooLateError
         return code
 
     def _start(self, lease: Lease) -> Child:
         try:
-            return Child(
+            child = Child(
                 self._command,
                 env=os.environ | environment(self._election, lease),
                 until=clock.now() + lease.remaining,
                 grace=self._grace,
-                terminal=self._terminal,
+                terminal=self._terminal is not None,
+                stopped=self._suspend,
             )
         except OSError as error:  # no more processes or descriptors, too long a command line
             raise CannotRunError(error.errno or 0) from error
+        if self._terminal is not None:
+            self._terminal.lent()
+        return child
+
+    def _suspend(self, number: int) -> None:
+        """The program was stopped by signal `number`: be stopped as well, and go on together.
+
+        In the background a program is stopped when it asks for the terminal. It goes on when the
+        shell has put this process into the foreground.
+        """
+        child, terminal = self._child, self._terminal
+        if child is None or (terminal is None and number != signal.SIGTSTP):
+            return
+        if number == signal.SIGTSTP or not in_foreground():
+            if terminal is not None:
+                terminal.suspend()
+            # Where no shell could let us go on, a program that was stopped by Ctrl-Z goes on.
+            if not suspend(number) and number != signal.SIGTSTP:
+                return
+        if terminal is not None:
+            terminal.lend(child.group)
+        child.signal(signal.SIGCONT)
 
 
 def environment(election: str, lease: Lease) -> dict[str, str]:
@@ -90,24 +122,3 @@ def environment(election: str, lease: Lease) -> dict[str, str]:
         "INCUMBENT_SEAT": str(lease.seat),
         "INCUMBENT_LEADER_ID": lease.leader_id,
     }
-
-
-def has_terminal() -> bool:
-    """Whether this process is in the foreground of a terminal, and in no pipe.
-
-    Others in a pipe are of our process group, and would be in the background without us.
-    """
-    try:
-        return os.isatty(0) and os.isatty(1) and os.tcgetpgrp(0) == os.getpgrp()
-    except OSError:
-        return False
-
-
-def _take_terminal_back() -> None:
-    # Who is not in the foreground is stopped for this, unless it does not care.
-    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    try:
-        with contextlib.suppress(OSError):
-            os.tcsetpgrp(0, os.getpgrp())
-    finally:
-        signal.signal(signal.SIGTTOU, before)

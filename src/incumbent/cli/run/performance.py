@@ -29,9 +29,10 @@ from incumbent.cli.endings import (
 )
 from incumbent.cli.output import say
 from incumbent.cli.run.child import CannotRunError
-from incumbent.cli.run.duty import Duty, TooLateError, has_terminal
+from incumbent.cli.run.duty import Duty, TooLateError
 from incumbent.cli.run.programs import refusal
 from incumbent.cli.run.signals import ENDING, Signals
+from incumbent.cli.run.terminal import Terminal, has_terminal
 from incumbent.cli.run.words import news, not_elected
 from incumbent.cli.serving import serving
 from incumbent.cli.tenants import election
@@ -80,10 +81,10 @@ def run(task: Task, *, skip_exit_code: int) -> int:
     """Run the program once, if elected. Returns the exit code."""
     if refused := refusal(task.program):
         return _refused(task.program, refused)
-    terminal = has_terminal()
+    terminal = Terminal() if has_terminal() else None
     with serving(task.url) as url:
         code = asyncio.run(_once(task, url, skip_exit_code, terminal=terminal))
-    if terminal and code == INTERRUPTED:
+    if terminal is not None and code == INTERRUPTED:
         # The program alone had the terminal; a script around us has to hear of Ctrl-C as well, and
         # to see us end by it. Source: https://www.cons.org/cracauer/sigint.html
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -99,7 +100,7 @@ def campaign(task: Task) -> int:
         return asyncio.run(_for_ever(task, url))
 
 
-async def _once(task: Task, url: str, skip_exit_code: int, *, terminal: bool) -> int:
+async def _once(task: Task, url: str, skip_exit_code: int, *, terminal: Terminal | None) -> int:
     duty = Duty(task.name, task.command, grace=task.options.stop_grace, terminal=terminal)
     async with _electing(task, url, duty, terms=False) as (elector, name):
         attempt = asyncio.ensure_future(_attempt(elector, name, duty))
@@ -174,7 +175,7 @@ async def _attempt(elector: GroupElector, name: str, duty: Duty) -> Outcome[int]
 
 
 async def _for_ever(task: Task, url: str) -> int:
-    duty = Duty(task.name, task.command, grace=task.options.stop_grace, terminal=False)
+    duty = Duty(task.name, task.command, grace=task.options.stop_grace)
     async with _electing(task, url, duty, terms=True) as (elector, name):
 
         async def serve() -> None:

@@ -1,12 +1,12 @@
 """What signals to the command mean: for the program while it runs, for the command otherwise."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Final
-
-from incumbent.cli.run.duty import Duty
+from types import FrameType
+from typing import Final, Protocol
 
 FORWARDED: Final = (
     signal.SIGTERM,
@@ -15,17 +15,35 @@ FORWARDED: Final = (
     signal.SIGQUIT,
     signal.SIGUSR1,
     signal.SIGUSR2,
+    signal.SIGTSTP,
 )
 ENDING: Final = frozenset[int]({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 """What ends the command while no program runs."""
 
 
+class Running(Protocol):
+    """A program that may be running."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it is."""
+        ...
+
+    def signal(self, number: int) -> None:
+        """Hand a signal on to it."""
+        ...
+
+
 class Signals:
-    """Hands signals on to the program of `duty`, or ends `task`, which is given up then."""
+    """Hands signals on to the program of `duty`, or ends `task`, which is given up then.
+
+    SIGTSTP is handed on, too: whoever hears that the program has been stopped by it stops this
+    process.
+    """
 
     def __init__(
         self,
-        duty: Duty,
+        duty: Running,
         task: "asyncio.Task[object]",
         *,
         final: frozenset[int] = frozenset(),
@@ -56,6 +74,31 @@ class Signals:
             self._duty.signal(number)
             if number in self._final:
                 self.ended_by = self.ended_by or number
+        elif number == signal.SIGTSTP:
+            suspend(number)
         elif number in self._ending and self.ended_by is None:
             self.ended_by = number
             self._task.cancel()
+
+
+def suspend(number: int) -> bool:
+    """Stop this process and its group by signal `number`, as if nobody handled it.
+
+    Returns whether SIGCONT came. If not, nothing was stopped: the signal is ignored, or no shell
+    could let the group go on.
+    """
+    if signal.getsignal(number) == signal.SIG_IGN:
+        return False
+    resumed: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        resumed.append(number)
+
+    continued = signal.signal(signal.SIGCONT, note)
+    handled = signal.signal(number, signal.SIG_DFL)
+    try:
+        os.killpg(0, number)
+    finally:
+        signal.signal(number, handled)
+        signal.signal(signal.SIGCONT, continued)
+    return bool(resumed)

@@ -13,7 +13,8 @@ Source: https://man7.org/linux/man-pages/man2/PR_SET_PDEATHSIG.2const.html
 
 Run as a script, without `site`: nothing of the library may be imported here. In: ``until T``,
 ``end``, ``signal N``. Out: ``started PID`` before the program runs, ``failed ERRNO`` if it cannot
-be run, ``late`` when the time ran out, ``exited CODE``, ``gone``.
+be run, ``late`` when the time ran out, ``stopped N`` when the program was stopped by signal N as
+from a terminal (it goes on with SIGCONT), ``exited CODE``, ``gone``.
 """
 
 import contextlib
@@ -36,6 +37,9 @@ MARGIN: Final = 0.1
 """Seconds, at most, between SIGKILL and the end of the lease; no more than half the grace."""
 IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 """What would end or stop us; who wants that for the program tells the holder."""
+
+STOPPED: Final = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+"""What a terminal stops a program with; SIGSTOP is somebody's who wants it so."""
 
 _CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -60,8 +64,8 @@ class Group:
         Raises:
             OSError: it cannot be run.
         """
-        self._terminal = terminal
         self.code: int | None = None
+        self.stopped_by: int | None = None
         told, telling = os.pipe()
         parent = os.getpid()
         self.pid: int = os.fork()
@@ -78,7 +82,7 @@ class Group:
             raise OSError(int(failed), os.strerror(int(failed)))
 
     def reap(self) -> None:
-        """Take note of those who have ended, and resume who was stopped from the terminal."""
+        """Take note of those who have ended, and of a program that was stopped by a terminal."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
@@ -87,8 +91,8 @@ class Group:
             if pid == 0:
                 return
             if os.WIFSTOPPED(status):
-                if self._terminal and os.WSTOPSIG(status) == signal.SIGTSTP:
-                    self.signal(signal.SIGCONT)
+                if pid == self.pid and os.WSTOPSIG(status) in STOPPED:
+                    self.stopped_by = os.WSTOPSIG(status)
             elif pid == self.pid:
                 self.code = os.waitstatus_to_exitcode(status)
 
@@ -169,12 +173,21 @@ class Supervisor:
         self._group.reap()
         if self._group.code is not None and not had_ended:
             _say(self._report, "exited", self._group.code)
+        if self._group.stopped_by is not None:
+            self._note_stop(self._group.stopped_by)
+            self._group.stopped_by = None
         if not self._group.gone:
             if self._group.code is not None:
                 self._end()
             return False
         _say(self._report, "gone")
         return True
+
+    def _note_stop(self, number: int) -> None:
+        if self._ending_since is None:
+            _say(self._report, "stopped", number)
+        elif number == signal.SIGTSTP:
+            self._group.signal(signal.SIGCONT)  # to its end
 
     def _enforce(self) -> None:
         if self._abandoned or now() >= self._kill_at():

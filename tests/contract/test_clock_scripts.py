@@ -61,6 +61,7 @@ HEALS: dict[str, Callable[[Line, Waiter, Waiter], Any]] = {
     "one try": lambda line, _, other: line.acquire(other),
     "one short try": lambda line, _, other: line.acquire(other, lease=250),
     "a waiter": lambda line, _, other: line.ask(other),
+    "a look": lambda line, *_: line.state(),
     "a touch": lambda line, _, other: line.touch(other),
     "force": lambda line, *_: line.force(),
     "minimum hold": lambda line, holder, _: line.release(holder, keep=LEASE),

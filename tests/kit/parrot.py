@@ -6,6 +6,7 @@ which AUTH was renamed; a balancer that speaks another protocol may be taken for
 
 import socketserver
 import threading
+from collections.abc import Callable
 from typing import Self
 
 from kit.ports import free_port
@@ -14,25 +15,37 @@ from kit.resp import Splitter
 HOST = "127.0.0.1"
 
 
-def _repeated(request: bytes) -> bytes:
-    words = [each.decode() for each in request.split(b"\r\n")[2::2]]
+def as_servers_say(words: list[str]) -> str:
+    """What Redis and Valkey say."""
     repeated = " ".join(f"'{each}'" for each in words[1:])
-    return f"ERR unknown command '{words[0]}', with args beginning with: {repeated}".encode()
+    return f"ERR unknown command '{words[0]}', with args beginning with: {repeated}"
+
+
+def as_others_say(words: list[str]) -> str:
+    """What some proxy may say."""
+    return f"ERR this makes no sense here: {' '.join(words)}"
 
 
 class Parrot:
     """Use as a context manager; `host` and `port` say where it is.
 
-    With `says` this is its error whatever it is asked.
+    It answers by what `repeats` makes of the words of a command; with `says` this is its error
+    whatever it is asked.
     """
 
-    def __init__(self, *, says: bytes | None = None) -> None:
+    def __init__(
+        self,
+        repeats: Callable[[list[str]], str] = as_servers_say,
+        *,
+        says: bytes | None = None,
+    ) -> None:
         class Talk(socketserver.BaseRequestHandler):
             def handle(self) -> None:
                 splitter = Splitter()
                 while data := self.request.recv(65536):
                     for message in splitter.feed(data):
-                        error = _repeated(message) if says is None else says
+                        words = [each.decode() for each in message.split(b"\r\n")[2::2]]
+                        error = repeats(words).encode() if says is None else says
                         self.request.sendall(b"-" + error + b"\r\n")
 
         self.host = HOST

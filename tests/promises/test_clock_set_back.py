@@ -277,6 +277,46 @@ async def test_a_leader_makes_way_for_no_candidate_that_died_ahead(
     await elector.aclose()
 
 
+async def test_the_best_leads_soon_after_a_leader_that_died_ahead(
+    server: ClockServer, make_client: MakeClient
+) -> None:
+    """Who watches the seat is told of its end, although nobody else comes by."""
+    client, work = make_client(server), Work()
+    store, dead = RedisStore(client, "incumbent"), claim("job", lease_time=LEASE)
+    assert isinstance(await store.acquire(dead, BUDGET), Grant)
+    elector = StrategicElector(client, quick(), strategy=Priority(), node_id="a")
+    async with elector.candidate("job"):
+        task = asyncio.create_task(elector.campaign("job", work))
+        async for state in elector.watch("job"):
+            assert [each.leader_id for each in state.leaders] == ["leader-a"]
+            break
+        assert await store.extend(dead, 0, LEASE, BUDGET) not in {"taken", "gone"}
+        server.set_clock(0)
+        await asyncio.wait_for(work.began.wait(), SOON)
+        await cancel(task)
+    await store.aclose()
+    await elector.aclose()
+
+
+async def test_who_watches_is_told_that_a_seat_is_free(
+    server: ClockServer, make_client: MakeClient
+) -> None:
+    """Within a lease of the next look, and not after a day."""
+    client = make_client(server)
+    store, dead = RedisStore(client, "incumbent"), claim("job", lease_time=LEASE)
+    assert isinstance(await store.acquire(dead, BUDGET), Grant)
+    elector, told = LeaderElector(client, quick()), list[int]()
+    async with asyncio.timeout(SOON):
+        async for state in elector.watch("job"):
+            told.append(len(state.leaders))
+            if told == [1]:
+                server.set_clock(0)
+            elif told == [1, 0]:
+                break
+    await store.aclose()
+    await elector.aclose()
+
+
 # -- periods ---------------------------------------------------------------------------------
 
 

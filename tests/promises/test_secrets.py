@@ -24,8 +24,9 @@ from cli.stage import Run
 from incumbent import LeaderElector, LeaderOptions, blocking, fencing
 from incumbent.fencing import blocking as blocking_fencing
 from incumbent.stores.redis.discretion import HIDDEN, discreet
-from kit.fixtures import MakeClient
-from kit.parrot import Parrot
+from incumbent.stores.redis.facts import trouble_of
+from kit.fixtures import MakeClient, MakeProxy
+from kit.parrot import Parrot, as_others_say, as_servers_say
 from kit.ports import free_port
 from kit.servers import Server
 from kit.waiting import wait_until_blocking
@@ -37,13 +38,16 @@ SHOWN = logging.Formatter("%(levelname)s %(name)s %(message)s")
 """Which appends the traceback, if there is one."""
 
 
-@pytest.fixture(params=["nobody", "a parrot"])
+SPEAKERS = {"a parrot": as_servers_say, "another parrot": as_others_say}
+
+
+@pytest.fixture(params=["nobody", *SPEAKERS])
 def place(request: pytest.FixtureRequest) -> Iterator[str]:
     """Host and port of no server, or of one that repeats what it receives."""
     if request.param == "nobody":
         yield f"127.0.0.1:{free_port('127.0.0.1')}"
         return
-    with Parrot() as parrot:
+    with Parrot(SPEAKERS[request.param]) as parrot:
         yield f"{parrot.host}:{parrot.port}"
 
 
@@ -58,6 +62,13 @@ def by_sentinels(place: str) -> Any:
     own = {"username": "u", "password": f"{SECRET}-sentinel"}
     manager = Sentinel([split(place)] * 2, sentinel_kwargs=own)  # type: ignore[no-untyped-call]
     return manager.master_for("main", username="u", password=f"{SECRET}-server")
+
+
+def by_sentinels_of_their_own(place: str) -> Any:
+    """The same, but each Sentinel has a client, and a password, that the manager does not know."""
+    manager = Sentinel([])  # type: ignore[no-untyped-call]
+    manager.sentinels = [one_server(place), one_server(place)]
+    return manager.master_for("main")
 
 
 class Tokens(CredentialProvider):
@@ -90,6 +101,7 @@ CLIENTS: dict[str, Callable[[str], Any]] = {
     "one server": one_server,
     "a credential provider": lambda place: one_server(place, credential_provider=Tokens()),
     "Sentinels": by_sentinels,
+    "Sentinels of their own": by_sentinels_of_their_own,
     "a cluster": a_cluster,
 }
 URLS = {
@@ -240,6 +252,26 @@ def test_nor_for_threads_with_clients_of_their_own(valkey: Server, place: str) -
             blocking_fencing.fenced_eval(client, "register", 1, "return 1")
         assert SECRET not in shown(refused.value)
     client.close()
+
+
+async def test_nor_does_what_a_server_says_of_a_script(
+    valkey: Server, make_client: MakeClient, make_proxy: MakeProxy
+) -> None:
+    """It knows us, but not the command, and repeats its arguments."""
+    proxy = await make_proxy(valkey)
+    scripts = ("EVAL", "EVALSHA")
+    proxy.refuse(as_servers_say(["EVALSHA", "digest", SECRET]), *scripts)
+    async with LeaderElector(make_client(proxy), OPTIONS) as elector:
+        for call in (elector.run_if_leader("job", nothing), elector.state("job")):
+            with pytest.raises(redis_errors.ResponseError, match="unknown command") as raised:
+                await call
+            assert SECRET not in shown(raised.value)
+
+
+def test_nor_does_what_the_doctor_tells_of_a_command() -> None:
+    """By the user's own client, which may have to log in anew for any of them."""
+    told = redis_errors.ConnectionError(f"<Connection(password={SECRET})>")
+    assert SECRET not in repr(trouble_of("PING", told, Redis(password=SECRET)))
 
 
 def test_what_is_hidden() -> None:

@@ -163,8 +163,10 @@ async def _ask(manager: Sentinel, service: str, place: Address, round_: Round) -
     try:
         address = await _discover(alone, service)
         if address is None:
-            raise discreet(_why(heard, place, service), impatient)
+            raise _why(heard, place, service)
         await _listen(impatient, known, place, service, round_)
+    except redis_errors.RedisError as error:
+        raise discreet(error, impatient) from None
     finally:
         # Which itself, if it is cancelled at its start, leaves them open.
         await finish(impatient.connection_pool.disconnect)

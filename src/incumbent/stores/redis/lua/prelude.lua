@@ -47,6 +47,19 @@ local function bound(ttl, wanted, longest)
   return ttl < 0 and most or math.max(wanted, math.min(ttl, most), 1)
 end
 
+-- What who looks at a seat is told of it: number, leader, fence, since, ttl, retained; `seat` is what HMGET says of its
+-- LOOKED_AT. A TTL that is missing (PERSIST, RESTORE) or longer than its holder relies on is corrected: those who watch
+-- wait until it ends, and nobody else may come by.
+local LOOKED_AT = {'token', 'leader', 'fence', 'since', 'longest'}
+local function look(key, number, seat)
+  local ttl = redis.call('PTTL', key)
+  local sound = ttl == 0 and ttl or bound(ttl, 0, seat[5])
+  if sound ~= ttl then
+    redis.pcall('PEXPIRE', key, sound) -- a user who may only read is told the same
+  end
+  return {number, seat[2] or '', seat[3] or '0', seat[4] or '0', sound, seat[1] == RETAINED and 1 or 0}
+end
+
 -- The seat is nobody's for `ms` more: returns that, or 1, as in its last millisecond a key has a PTTL of 0. PEXPIRE
 -- comes first, so that a full server does not refuse what follows. One that is as short as that may delete the seat,
 -- when a millisecond ends in it; HSET makes it anew then, without an end, and hence PEXPIRE once more.

@@ -1,5 +1,5 @@
 -- Who has the seats of an election, how many stand in line, the last fence that was given, and how many seats there are.
--- Reads only.
+-- Writes nothing but corrections of the seats' TTLs.
 -- KEYS: fence queue alive seat+
 -- ARGV:
 -- Returns: {waiting, fence, seats, {seat, leader, fence, since, ttl, retained}, ...}
@@ -29,13 +29,11 @@ end
 local fence, seats = counter(count or '')
 local answer = {waiting, fence or '0', seats or 0}
 for i = 4, #KEYS do
-  local seat = redis.pcall('HMGET', KEYS[i], 'token', 'leader', 'fence', 'since')
+  local seat = redis.pcall('HMGET', KEYS[i], unpack(LOOKED_AT))
   if seat.err then
     return about(KEYS[i], seat)
   elseif seat[1] then
-    answer[#answer + 1] = {
-      i - 4, seat[2] or '', seat[3] or '0', seat[4] or '0', redis.call('PTTL', KEYS[i]), seat[1] == RETAINED and 1 or 0,
-    }
+    answer[#answer + 1] = look(KEYS[i], i - 4, seat)
   end
 end
 return answer

@@ -38,8 +38,8 @@ FOLDER = files("incumbent.stores.redis") / "lua"
 CANDIDATES = key("job", "candidates")
 OWN = ("enrol", "withdraw", "result", "snapshot")
 TEXTS = {name: (FOLDER / f"{name}.lua").read_text("utf-8") for name in OWN}
-OF_PRELUDE = {"time", "pexpire", "zadd", "zremrangebyscore"}
-"""What its functions do that these scripts call: the time, and tombstones."""
+OF_PRELUDE = {"time", "pexpire", "pttl", "zadd", "zremrangebyscore"}
+"""What its functions do that these scripts call: the time, looks at seats, and tombstones."""
 
 COMMANDS = sorted(
     OF_PRELUDE.union(

@@ -1,4 +1,6 @@
-"""One election per tenant: each tenant's totals are added up by one replica, all at the same time.
+"""One election per tenant: each quarter of an hour one replica adds up each tenant's totals.
+
+The tenants do not wait for each other.
 
 Run several of it: ``REDIS_URL=redis://localhost:6379 python examples/tenants.py``
 """
@@ -8,7 +10,7 @@ import os
 
 from redis.asyncio import Redis
 
-from incumbent import ActionFailed, Elected, LeaderElector, LeadershipLost, Skipped
+from incumbent import ActionFailed, Elected, LeaderElector, LeaderOptions, LeadershipLost, Skipped
 
 TENANTS = {"acme": [1, 2, 3], "globex": [4, 5], "broken": None}
 
@@ -26,7 +28,7 @@ async def serve(elector: LeaderElector, tenant: str) -> None:
         case Elected(total):
             print(f"{tenant}: {total}")
         case Skipped():
-            print(f"{tenant}: another replica is on it")
+            print(f"{tenant}: another replica has done it, or is on it")
         case ActionFailed(error):
             print(f"{tenant}: failed, {error}")
         case LeadershipLost(reason):
@@ -35,7 +37,8 @@ async def serve(elector: LeaderElector, tenant: str) -> None:
 
 async def main() -> None:
     url = os.environ.get("REDIS_URL", "redis://localhost:6379")
-    async with Redis.from_url(url) as redis, LeaderElector(redis) as elector:
+    options = LeaderOptions(once_per="15m")
+    async with Redis.from_url(url) as redis, LeaderElector(redis, options) as elector:
         await asyncio.gather(*(serve(elector, tenant) for tenant in TENANTS))
 
 

@@ -1,14 +1,17 @@
-"""A worker without asyncio: one of its replicas computes, and knows when it has to stop.
+"""A worker without asyncio: each quarter of an hour one of its replicas computes.
+
+It knows when it has to stop.
 
 Run several of it: ``REDIS_URL=redis://localhost:6379 python examples/threads.py``
 """
 
 import os
 
-from incumbent import LeadershipLostError
+from incumbent import LeaderOptions, LeadershipLostError
 from incumbent.blocking import LeaderElector, current_lease
 
-elector = LeaderElector(os.environ.get("REDIS_URL", "redis://localhost:6379"))
+url = os.environ.get("REDIS_URL", "redis://localhost:6379")
+elector = LeaderElector(url, LeaderOptions(once_per="15m"))
 
 
 @elector.leader_only("sum")
@@ -29,7 +32,11 @@ def main() -> None:
     except LeadershipLostError as error:
         print("had to stop:", error.reason)
     else:
-        print("another replica is on it" if total is None else f"the sum is {total}")
+        print(
+            "another replica has computed it, or is on it"
+            if total is None
+            else f"the sum is {total}"
+        )
 
 
 if __name__ == "__main__":

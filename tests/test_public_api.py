@@ -72,6 +72,7 @@ def test_the_names_are_pinned() -> None:
         "LeadershipLost",
         "LeadershipLostError",
         "Lease",
+        "LoggingHook",
         "LossReason",
         "MemoryStore",
         "NotDurableError",

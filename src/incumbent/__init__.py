@@ -14,6 +14,7 @@ from incumbent.errors import (
     NotElectedError,
     StaleFenceError,
 )
+from incumbent.observability.logging import LoggingHook
 from incumbent.options import Durability, LeaderOptions
 from incumbent.periods import OncePer
 from incumbent.results import (
@@ -47,6 +48,7 @@ __all__ = [
     "LeadershipLost",
     "LeadershipLostError",
     "Lease",
+    "LoggingHook",
     "LossReason",
     "MemoryStore",
     "NotDurableError",

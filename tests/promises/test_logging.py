@@ -4,20 +4,31 @@ import asyncio
 import logging
 import traceback
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
 import pytest
 from redis.exceptions import AuthenticationError, RedisError
 
-from incumbent import LeaderElector, LeaderInfo, LeadershipLost, NotElectedError
-from incumbent.events import AttemptDelayed, AttemptSkipped, Hook, TermRenewed
+import incumbent
+from incumbent import (
+    LeaderElector,
+    LeaderInfo,
+    LeadershipLost,
+    LeadershipLostError,
+    NotElectedError,
+    StrategicElector,
+)
+from incumbent.events import AttemptDelayed, AttemptSkipped, Hook, TermEnded, TermRenewed
 from incumbent.observability.logging import LoggingHook
+from incumbent.strategy import LeastLoaded
 from kit.fixtures import MakeClient, MakeProxy, StartServer
 from kit.servers import Server
 from kit.waiting import wait_until
 from promises.scene import (
     Journal,
     Work,
+    cancel,
     forever,
     gone_key,
     here,
@@ -277,3 +288,92 @@ async def test_asyncio_s_debug_mode_shows_no_token(
     assert "Executing" in text
     assert token is not None
     assert token not in text
+
+
+# -- orderly ends ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked_by", ["the holder", "another process", "a better candidate"])
+async def test_stepping_down_is_no_warning(
+    valkey: Server, make_client: MakeClient, caplog: pytest.LogCaptureFixture, asked_by: str
+) -> None:
+    """It is what somebody asked for: INFO, from the first to the last record."""
+    caplog.set_level(logging.INFO, "incumbent")
+    best = LeastLoaded("load")
+    client = make_client(valkey)
+    elector = (
+        StrategicElector(client, quick(), strategy=best, node_id="one")
+        if asked_by == "a better candidate"
+        else LeaderElector(client, quick())
+    )
+    work = Work()
+    async with elector, AsyncExitStack() as stack:
+        if isinstance(elector, StrategicElector):
+            await stack.enter_async_context(elector.candidate("x", {"load": 0.5}))
+        campaign = asyncio.create_task(elector.campaign("x", work))
+        await work.began.wait()
+        if asked_by == "the holder":
+            await work.lease.step_down()
+        elif asked_by == "another process":
+            assert await elector.request_step_down("x") == 1
+        else:
+            other = StrategicElector(client, quick(), strategy=best, node_id="two", hooks=[])
+            await stack.enter_async_context(other)
+            await stack.enter_async_context(other.candidate("x", {"load": 0.1}))
+            better = asyncio.create_task(other.campaign("x", Work()))
+            stack.push_async_callback(cancel, better)
+        await wait_until(lambda: (logging.INFO, "term ended") in ours(caplog), within=60)
+        await cancel(campaign)
+    records = ours(caplog)
+    assert records[:3] == [
+        (logging.INFO, "elected"),
+        (logging.INFO, "stepping down"),
+        (logging.INFO, "term ended"),
+    ]
+    assert {level for level, _ in records} == {logging.INFO}
+
+
+async def test_a_term_that_lasted_too_long_is_a_warning(
+    valkey: Server, make_client: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The action was cut short by its limit, which nobody asked for."""
+    async with LeaderElector(make_client(valkey), quick(max_hold_time=0.2)) as elector:
+        assert isinstance(await elector.attempt("x", forever), LeadershipLost)
+    assert (logging.WARNING, "leadership lost") in ours(caplog)
+
+
+async def robbed(valkey: Server, name: str) -> None:
+    """Somebody else has the seat; wait until the lease under which this runs knows it."""
+    steal(valkey, name)
+    await here().lost.wait()
+
+
+async def test_who_wants_warnings_only_hears_of_losses_alone(
+    valkey: Server, make_client: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A loss is written, an orderly end is not."""
+    caplog.set_level(logging.WARNING, "incumbent")
+    async with LeaderElector(make_client(valkey), quick()) as elector:
+        with pytest.raises(LeadershipLostError):
+            async with elector.lead("x") as lease:
+                await lease.step_down()
+        assert ours(caplog) == []
+        with pytest.raises(LeadershipLostError):
+            async with elector.lead("x"):
+                await robbed(valkey, "x")
+    assert ours(caplog) == [(logging.WARNING, "leadership lost")]
+
+
+async def test_a_hook_beside_the_log(
+    valkey: Server, make_client: MakeClient, caplog: pytest.LogCaptureFixture, journal: Journal
+) -> None:
+    """Hooks replace the log; with `LoggingHook()` among them it is kept."""
+    caplog.set_level(logging.INFO, "incumbent")
+    client = make_client(valkey)
+    alone: list[Hook] = [journal]
+    for hooks, written in ((alone, 0), ([incumbent.LoggingHook(), *alone], 2)):
+        caplog.clear()
+        async with LeaderElector(client, quick(), hooks=hooks) as elector:
+            await elector.run_if_leader("x", nothing)
+        assert len(ours(caplog)) == written
+    assert len(journal.of(TermEnded)) == 2

@@ -41,8 +41,8 @@ class LeaderElector(Elector):
             options: timers and policies; by default a lease lives 30 s and is renewed.
             prefix: what every key of this elector begins with.
             leader_id: who this process is in `state()`; default ``host:pid:hex``.
-            hooks: callables that are told what happens, in the loop's thread; default a
-                `LoggingHook`.
+            hooks: callables that are told what happens, in the loop's thread. They replace the
+                default, a `LoggingHook`: ``[LoggingHook(), mine]`` keeps the log.
 
         Raises:
             TypeError, ValueError: an argument is not usable.
@@ -86,8 +86,8 @@ class GroupElector(Elector):
             seats: how many may lead at the same time, 1 to 1024.
             prefix: what every key of this elector begins with.
             leader_id: who this process is in `state()`; default ``host:pid:hex``.
-            hooks: callables that are told what happens, in the loop's thread; default a
-                `LoggingHook`.
+            hooks: callables that are told what happens, in the loop's thread. They replace the
+                default, a `LoggingHook`: ``[LoggingHook(), mine]`` keeps the log.
 
         Raises:
             TypeError, ValueError: an argument is not usable.

@@ -54,8 +54,8 @@ class StrategicElector(Elector):
             node_id: who this process is, as a candidate and as a leader; default ``host:pid:hex``.
                 A forked child has the same id, if it is given: then only one may be a candidate.
             prefix: what every key of this elector begins with.
-            hooks: callables that are told what happens, in the loop's thread; default a
-                `LoggingHook`.
+            hooks: callables that are told what happens, in the loop's thread. They replace the
+                default, a `LoggingHook`: ``[LoggingHook(), mine]`` keeps the log.
             record_results: count what became of the work that this elector runs. False for those
                 who call `record_result` themselves.
 

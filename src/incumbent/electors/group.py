@@ -46,7 +46,8 @@ class GroupElector(Elector):
             seats: how many may lead at the same time, 1 to 1024.
             prefix: what every key of this elector begins with.
             leader_id: who this process is in `state()`; default ``host:pid:hex``.
-            hooks: callables that are told what happens; default a `LoggingHook`.
+            hooks: callables that are told what happens. They replace the default, a `LoggingHook`:
+                ``[LoggingHook(), mine]`` keeps the log.
 
         Raises:
             TypeError, ValueError: an argument is not usable.

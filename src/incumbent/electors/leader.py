@@ -35,7 +35,8 @@ class LeaderElector(Elector):
             options: timers and policies; by default a lease lives 30 s and is renewed.
             prefix: what every key of this elector begins with.
             leader_id: who this process is in `state()`; default ``host:pid:hex``.
-            hooks: callables that are told what happens; default a `LoggingHook`.
+            hooks: callables that are told what happens. They replace the default, a `LoggingHook`:
+                ``[LoggingHook(), mine]`` keeps the log.
 
         Raises:
             TypeError, ValueError: an argument is not usable.

@@ -78,7 +78,8 @@ class StrategicElector(Elector):
                 A fixed one lets a node keep its counts when it is back before its TTL is over. Two
                 processes must not share one: `NodeIdShared` reports it within two heartbeats.
             prefix: what every key of this elector begins with.
-            hooks: callables that are told what happens; default a `LoggingHook`.
+            hooks: callables that are told what happens. They replace the default, a `LoggingHook`:
+                ``[LoggingHook(), mine]`` keeps the log.
             record_results: count what became of the work that this elector runs. False for those
                 who call `record_result` themselves.
 

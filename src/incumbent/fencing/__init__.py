@@ -4,9 +4,10 @@
 
     from incumbent.fencing import guard
 
-    async with engine.begin() as connection:  # SQLAlchemy, asyncpg, psycopg, aiosqlite
-        await guard(connection, "reports", lease.fence)  # StaleFenceError, or nobody older writes
-        await connection.execute(...)
+    async with elector.lead("reports") as lease:
+        async with engine.begin() as connection:  # SQLAlchemy, asyncpg, psycopg, aiosqlite
+            await guard(connection, "reports", lease.fence)  # StaleFenceError if a newer one wrote
+            await connection.execute(...)
 
 A lease guards time: a write that is under way when it ends still arrives. The storage can tell,
 if each write brings its lease's fence, which grows with each term, and it keeps the highest that

@@ -9,8 +9,8 @@ import logging
 from dataclasses import fields
 from typing import Final
 
+from incumbent.events import Event, TermLost
 from incumbent.printable import printable
-from incumbent.telling import Event
 
 _LEVELS: Final = {
     "TermStarted": (logging.INFO, "elected"),
@@ -40,6 +40,7 @@ _LEVELS: Final = {
     "ResultLost": (logging.WARNING, "result lost"),
 }
 _OTHER: Final = (logging.INFO, "event")
+_ORDERLY: Final = (logging.INFO, "stepping down")
 _LOGGER: Final = logging.getLogger("incumbent")
 
 
@@ -47,7 +48,9 @@ class LoggingHook:
     """Writes events to `logger`: trouble as WARNING or above, terms as INFO, the rest as DEBUG.
 
     An outage is written when it begins, with its reason, once a minute while it lasts, and when it
-    ends; the failures in between are DEBUG.
+    ends; the failures in between are DEBUG. A leader that steps down as it was asked to is INFO.
+    Hooks that are given to an elector replace its own: ``hooks=[LoggingHook(), mine]`` keeps the
+    log.
     """
 
     __slots__ = ("logger",)
@@ -59,13 +62,15 @@ class LoggingHook:
         return f"LoggingHook({self.logger!r})"
 
     def wants(self, kind: type[Event]) -> bool:
-        """Whether such an event would be written now."""
+        """Whether such an event could be written now."""
         return self.logger.isEnabledFor(_LEVELS.get(kind.__name__, _OTHER)[0])
 
     def __call__(self, event: Event) -> None:
         level, message = _LEVELS.get(type(event).__name__, _OTHER)
         if getattr(event, "repeated", False):
             level = logging.DEBUG
+        elif isinstance(event, TermLost) and event.reason == "stepped_down":
+            level, message = _ORDERLY
         if not self.logger.isEnabledFor(level):
             return
         values = {field.name: getattr(event, field.name) for field in fields(event)}

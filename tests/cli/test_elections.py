@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from redis.asyncio.connection import AbstractConnection
 
 from cli.inside import Inside
 from cli.stage import Program, Run, Runs, led, seat
@@ -177,9 +178,11 @@ def test_status_asks_about_many_elections_in_one_round_trip(
     sent: list[int] = []
     exchange = Wire._exchange
 
-    async def counted(wire: Wire, requests: Sequence[Request]) -> Reply:
+    async def counted(
+        wire: Wire, requests: Sequence[Request], connection: AbstractConnection
+    ) -> Reply:
         sent.append(len(requests))
-        return await exchange(wire, requests)
+        return await exchange(wire, requests, connection)
 
     monkeypatch.setattr(Wire, "_exchange", counted)
     names = [f"job-{number}" for number in range(300)]

@@ -29,7 +29,7 @@ async def test_p9_who_is_queued_behind_an_abandoned_batch_goes_elsewhere(
     monkeypatch.setattr(wires, "LINGER", 120.0)
     monkeypatch.setattr(wires, "HASTY", 120.0)
     wire = Wire(make_client(proxy).connection_pool)
-    assert await wire.send(question(), 90.0) == [0, b"0"]
+    assert await wire.send(question(), 90.0) == [0, b"0", 0]
     proxy.drop_replies(1, "EVAL")
     abandoned = asyncio.ensure_future(wire.send(question(), 60.0))
     await wait_until(lambda: proxy.dropped == 1, what="the batch's answer is lost")

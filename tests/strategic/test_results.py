@@ -174,9 +174,9 @@ async def test_who_is_called_by_the_release_sees_the_result(city: Town) -> None:
         wire = store._caller._way._wire
         exchange = wire._exchange
 
-        async def noted(requests: Any) -> Any:
+        async def noted(requests: Any, connection: Any) -> Any:
             sent.extend(request.command for request in requests)
-            return await exchange(requests)
+            return await exchange(requests, connection)
 
         async with a.lead("job"):
             await asyncio.sleep(0.05)

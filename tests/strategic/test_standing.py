@@ -306,9 +306,9 @@ async def test_heartbeats_of_many_elections_leave_as_one_command(
     wire: Any = a._office.store._caller._way._wire  # type: ignore[attr-defined]
     exchange = wire._exchange
 
-    async def counted(requests: Any) -> Any:
+    async def counted(requests: Any, connection: Any) -> Any:
         sent.append(len(requests))
-        return await exchange(requests)
+        return await exchange(requests, connection)
 
     wire._exchange = counted
     await wait_until(lambda: sum(sent) >= 80, within=30)

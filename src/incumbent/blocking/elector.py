@@ -183,8 +183,8 @@ class Elector:
         Raises:
             BaseException: what the action raises.
             ElectorClosedError: this elector is closed, or was closed while it stood by.
-            redis.exceptions.RedisError: what will not pass by itself: wrong credentials, missing
-                rights, a key of the wrong type.
+            redis.exceptions.RedisError: what will not pass by itself: missing rights, a key of the
+                wrong type, credentials that were never accepted, or are refused for ten minutes.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
         twin, act = self._use(), Act(bind(action, *args, **kwargs))

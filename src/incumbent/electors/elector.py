@@ -177,8 +177,8 @@ class Elector:
         Raises:
             Exception: what the action raises.
             ElectorClosedError: this elector is closed, or was closed while it stood by.
-            redis.exceptions.RedisError: what will not pass by itself: wrong credentials, missing
-                rights, a key of the wrong type.
+            redis.exceptions.RedisError: what will not pass by itself: missing rights, a key of the
+                wrong type, credentials that were never accepted, or are refused for ten minutes.
             ValueError, TypeError: the name or the action is not usable; before any I/O.
         """
         options = self._options.changed(wait_time=None)
@@ -253,8 +253,8 @@ class Elector:
 
         Raises:
             ElectorClosedError: this elector is closed, or was closed between two runs.
-            redis.exceptions.RedisError: what will not pass by itself: wrong credentials, missing
-                rights, a key of the wrong type.
+            redis.exceptions.RedisError: what will not pass by itself: missing rights, a key of the
+                wrong type, credentials that were never accepted, or are refused for ten minutes.
             ValueError, TypeError: an argument is not usable; before any I/O.
         """
         once_per, run = OncePer.of(every, "every"), _bind(action)

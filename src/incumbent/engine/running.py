@@ -173,11 +173,11 @@ async def _leave_block(candidacy: Candidacy, error: BaseException | None) -> Non
     stopped, loss, detail = await candidacy.leave(error)
     if loss is None:
         return
-    lost = LeadershipLostError(candidacy.name, loss, detail)
+    # Not by a name for the error: with its traceback, that would be a cycle.
     if isinstance(error, Exception):
-        _told(lost, error)
+        _told(LeadershipLostError(candidacy.name, loss, detail), error)
     elif stopped or (error is None and candidacy.options.on_loss == "cancel"):
-        raise lost from error
+        raise LeadershipLostError(candidacy.name, loss, detail) from error
 
 
 async def campaign(

@@ -39,6 +39,8 @@ _LEVELS: Final = {
     "RecordsUnreadable": (logging.WARNING, "records unreadable"),
     "ResultLost": (logging.WARNING, "result lost"),
 }
+_UNSAID: Final = frozenset({"error", "repeated"})
+"""Fields that are not among the details in a message."""
 _OTHER: Final = (logging.INFO, "event")
 _ORDERLY: Final = (logging.INFO, "stepping down")
 _LOGGER: Final = logging.getLogger("incumbent")
@@ -77,7 +79,7 @@ class LoggingHook:
         error = values.get("error")
         what = "" if error is None else f": {_in_words(error)}"
         details = ", ".join(
-            f"{name}={value!r}" for name, value in values.items() if name != "error"
+            f"{name}={value!r}" for name, value in values.items() if name not in _UNSAID
         )
         self.logger.log(
             level,

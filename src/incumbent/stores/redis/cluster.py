@@ -28,7 +28,7 @@ from incumbent.stores.redis.nodes import NodePool, addresses_of, forget
 from incumbent.stores.redis.scripts import PackedKeys, command
 from incumbent.stores.redis.server import Server
 from incumbent.stores.redis.slots import Address, SlotMap, address_of, read, slot_of
-from incumbent.stores.redis.wire import MakeWire, Question, Wire
+from incumbent.stores.redis.wire import ElsewhereError, MakeWire, Question, Reply, Wire
 
 GREETING: Final = 1.0
 """Seconds that the client has to find its nodes."""
@@ -181,13 +181,16 @@ class Cluster:
         # A node that is not in use is asked by a connection that is made for this question.
         passing = Server(self.pool(address), self._make_wire) if server is None else None
         server = server or cast(Server, passing)
-        wire = server.wire() or await server.find()
+        wire: Wire | None = None
+        reply: Reply = None
         try:
-            reply = await wire.send(Question(_WHO), WITHIN)
+            while wire is None or isinstance(reply, ElsewhereError):
+                wire = server.wire() or await server.find()
+                reply = await wire.send(Question(_WHO), WITHIN)
         finally:
             if passing is not None:
                 await finish(passing.retire)
-            elif self._closed and not wire.busy:
+            elif wire is not None and self._closed and not wire.busy:
                 await wire.retire()
         if isinstance(reply, redis_errors.RedisError):
             raise reply

@@ -15,13 +15,18 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
 
+from incumbent import clock
 from incumbent.shield import yielding
 from incumbent.stores.redis import sentinels
 from incumbent.stores.redis.discretion import discreet
+from incumbent.stores.redis.logins import log_ins_of
 from incumbent.stores.redis.slots import Address
 
 # Releases before 5.3 want to be told a command; later ones warn about it.
 _FIRST_COMMAND = ("EVALSHA",) if tuple(redis.VERSION) < (5, 3) else ()
+
+TRUSTED: Final = 1.0
+"""Seconds for which Sentinels are believed while the primary that they name is connected to."""
 
 GIVE_BACK_WITHIN: Final = 0.5
 """Seconds that the pool has to take a connection back."""
@@ -29,6 +34,10 @@ GIVE_BACK_WITHIN: Final = 0.5
 
 class Pool(Protocol):
     """What is needed of redis-py's `ConnectionPool`, which left the most of it without types."""
+
+    def can_get_connection(self) -> Any:
+        """Whether there is a connection to be had now."""
+        ...
 
     def get_available_connection(self) -> Any:
         """A connection, as it is."""
@@ -63,6 +72,8 @@ class KeptConnection:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        # A node's pool is made anew for each question: it is its client that logs in.
+        self._log_ins = log_ins_of(getattr(pool, "owner", pool))
         self._connection: AbstractConnection | None = None
         self._set_aside: tuple[Retry, float | None] | None = None
 
@@ -73,6 +84,12 @@ class KeptConnection:
         if connection is None or not _open(connection) or not hasattr(connection, "host"):
             return None
         return connection.host, int(connection.port)
+
+    @property
+    def connection(self) -> AbstractConnection | None:
+        """The connection, if it is connected and logged in."""
+        connection = self._connection
+        return connection if connection is not None and _open(connection) else None
 
     async def ready(self) -> AbstractConnection:
         """The connection, connected and logged in."""
@@ -89,6 +106,7 @@ class KeptConnection:
             if not _open(connection):
                 await _disconnect(connection)
                 await self._reach(connection)
+                self._log_ins.accept()
         except BaseException as error:
             # A log-in that was cut must not leave a connection that looks ready.
             await _disconnect(connection)
@@ -100,7 +118,7 @@ class KeptConnection:
     def _reason(self, error: Exception) -> redis_errors.RedisError:
         """Why it could not be connected, without passwords."""
         if isinstance(error, redis_errors.RedisError):
-            return discreet(error, self._pool)
+            return self._log_ins.judge(discreet(error, self._pool))
         # From a credential provider, or a connect function.
         failed = redis_errors.ConnectionError(f"could not connect: {error!r}")
         failed.__cause__ = error
@@ -108,7 +126,10 @@ class KeptConnection:
 
     async def _reach(self, connection: AbstractConnection) -> None:
         if isinstance(self._pool, SentinelConnectionPool):
-            await sentinels.connect(connection, self._pool)
+            began = clock.now()
+            address = await sentinels.connect(connection, self._pool)
+            if clock.now() - began > TRUSTED and address != await sentinels.address_for(self._pool):
+                raise redis_errors.ConnectionError("it was replaced while it was connected to")
         else:
             await connection.connect()  # type: ignore[no-untyped-call]  # redis-py left it without
 

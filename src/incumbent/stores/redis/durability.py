@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from redis.asyncio.connection import AbstractConnection
+
 from incumbent.errors import NotDurableError
 from incumbent.options import Durability
 from incumbent.stores.base import Budget, Claim
@@ -74,11 +76,12 @@ class WaitingWire(Wire):
         # Never alone: many are to share a WAIT, and none that gives up is to cut it.
         return self._enqueue(request, within)
 
-    async def _exchange(self, requests: Sequence[Request]) -> Reply:
+    async def _exchange(self, requests: Sequence[Request], connection: AbstractConnection) -> Reply:
         questions = _QUESTIONS if self._first_look.wanted else ()
         asked = [Question(question) for question in questions]
         self._replies = []
-        replicas = await super()._exchange((*asked, *requests, Request(self._wait)))
+        sent = (*asked, *requests, Request(self._wait))
+        replicas = await super()._exchange(sent, connection)
         replies = self._replies[:-1]
         if asked:
             self._first_look.take(*(reply for _, reply in replies[:2]))

@@ -22,11 +22,17 @@ _CLASSES: Final = {
     redis_errors.BusyLoadingError: "LOADING",
     redis_errors.NoPermissionError: "NOPERM",
 }
+_MISSING_RIGHT: Final = re.compile(r"\bACL failure in script\b|executing the script can't run\b")
+"""What servers say in place of NOPERM when it is a script that needs the right."""
 _UNKNOWN: Final = re.compile(r"^(?:ERR )?unknown command\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"(?:^|: -)([A-Z]+)\b")
 _WRONG_SERVER: Final = frozenset({"READONLY", "MASTERDOWN", "CLUSTERDOWN", "LOADING"})
 _MOVING: Final = frozenset({"MOVED", "ASK", "TRYAGAIN"})
 _PASSING: Final = {*_WRONG_SERVER, *_MOVING, "OOM", "MISCONF", "NOREPLICAS", "BUSY", "UNBLOCKED"}
+
+
+class PasswordLagsError(redis_errors.AuthenticationError):
+    """The log-in is refused, and was accepted before: it may be accepted again."""
 
 
 def wrong_server(error: BaseException) -> bool:
@@ -37,7 +43,7 @@ def wrong_server(error: BaseException) -> bool:
 def worth_sending_again(error: BaseException) -> bool:
     """Whether the same request may well succeed elsewhere or later, within the same call."""
     if isinstance(error, _FOR_GOOD):
-        return False
+        return isinstance(error, PasswordLagsError)
     broken = isinstance(error, redis_errors.ConnectionError | redis_errors.TimeoutError)
     return broken or wrong_server(error) or kind(error) in _MOVING
 
@@ -83,7 +89,10 @@ def kind(error: BaseException) -> str:
     for its_class, its_kind in _CLASSES.items():
         if isinstance(error, its_class):
             return its_kind
-    if _UNKNOWN.search(str(error)):
+    said = str(error)
+    if _UNKNOWN.search(said):
         return "UNKNOWN"
-    found = _WORD.search(str(error)) if isinstance(error, redis_errors.ResponseError) else None
+    if _MISSING_RIGHT.search(said):
+        return "NOPERM"
+    found = _WORD.search(said) if isinstance(error, redis_errors.ResponseError) else None
     return found[1] if found else ""

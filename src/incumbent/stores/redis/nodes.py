@@ -51,6 +51,8 @@ class NodePool:
     """
 
     def __init__(self, client: RedisCluster, address: Address, *, own: bool) -> None:
+        self.owner: RedisCluster = client
+        """Who logs in."""
         self._client = cast(Any, client)  # redis-py left most of it without types
         self._address = address
         self._mine: ClusterNode | None = self._make() if own else None
@@ -61,6 +63,12 @@ class NodePool:
         """With what connections are made."""
         options: dict[str, Any] = self._client.get_connection_kwargs()
         return options
+
+    def can_get_connection(self) -> bool:
+        """Whether the client may have one more, or has one that is not in use."""
+        node = cast(Any, self._mine or self._node())
+        free, all_of_them = node._free, node._connections  # noqa: SLF001 - as above
+        return bool(free) or len(all_of_them) < node.max_connections
 
     def get_available_connection(self) -> AbstractConnection:
         """A connection that is not open: one that is may be in the mode that replicas need.

@@ -111,13 +111,15 @@ def known_to(manager: Sentinel, service: str) -> Known:
     return services[service]
 
 
-async def connect(connection: AbstractConnection, pool: SentinelConnectionPool) -> None:
-    """Connect `connection`, which is one of `pool`, to who is the primary now.
+async def connect(connection: AbstractConnection, pool: SentinelConnectionPool) -> Address:
+    """Connect `connection`, which is one of `pool`, to who is the primary now; where that is.
 
     Raises:
         redis.exceptions.ConnectionError: no Sentinel knows one, or it cannot be reached.
     """
-    await cast(Any, connection).connect_to(await address_for(pool))
+    address = await address_for(pool)
+    await cast(Any, connection).connect_to(address)
+    return address
 
 
 async def address_for(pool: SentinelConnectionPool) -> Address:

@@ -32,13 +32,39 @@ class Server:
         return None if wire is None or wire.retired else wire
 
     async def find(self, keys: PackedKeys | None = None, within: float = 0.0) -> Wire:
-        """A new wire. Old ones that still have something under way are remembered, but not many."""
+        """A new wire. Old ones that still have something under way are remembered, but not many.
+
+        Of those that connect, only the one that has done so for longest: the others began anew, as
+        this one does, in case the server is another one by now. None if the pool has no more
+        connections.
+        """
         old = (*self._retired, self._wire)
         self._retired = [wire for wire in old if wire is not None and wire.busy]
         new = self._wire = self._make_wire(self.pool)
-        while len(self._retired) > MOST_RETIRED:
-            await self._retired.pop(0).drop()
+        new.connected = self._take
+        connecting = [wire for wire in self._retired if wire.connects]
+        answering = [wire for wire in self._retired if not wire.connects]
+        goes_on = 1 if self.pool.can_get_connection() else 0
+        self._retired = connecting[:goes_on] + answering[-MOST_RETIRED:]
+        for wire in connecting[goes_on:] + answering[:-MOST_RETIRED]:
+            await wire.drop()
         return new
+
+    def _take(self, wire: Wire) -> None:
+        """Use a wire that has connected, unless the one that is used has as well; end the others.
+
+        It may be one that gave way, and whose place another one has, which is at it still.
+        """
+        current = self._wire
+        if current is not None and current is not wire:
+            if current.ready:
+                wire.retired = True  # so that it gives its connection back
+                return
+            self._wire = wire
+            self._retired = [each for each in (*self._retired, current) if each is not wire]
+            current.yield_to_another()
+        for each in self._retired:
+            each.stop_connecting()
 
     async def part_from_all_but(self, address: Address) -> None:
         """Cut connections that lead elsewhere."""

@@ -3,6 +3,7 @@
 Takes over where to connect to and how to log in. How long to wait and how often to try is ours.
 """
 
+import asyncio
 import inspect
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, cast
@@ -14,6 +15,7 @@ from redis.asyncio import connection as asyncio_connection
 from redis.asyncio.cluster import ClusterNode
 from redis.client import Pipeline
 from redis.cluster import ClusterPipeline
+from redis.credentials import CredentialProvider
 from redis.sentinel import SentinelConnectionPool, SentinelManagedSSLConnection
 
 from incumbent.kinds import real
@@ -127,9 +129,34 @@ def _cluster_twin(client: redis.RedisCluster) -> RedisCluster:
     )
 
 
+class _InThread(CredentialProvider):
+    """One that was made for threads, and so may block: not the event loop of all electors."""
+
+    def __init__(self, provider: CredentialProvider) -> None:
+        self._provider = provider
+
+    @property
+    def password(self) -> Any:
+        """What must not be shown, if the provider has it at hand."""
+        return getattr(self._provider, "password", None)
+
+    def get_credentials(self) -> Any:
+        return self._provider.get_credentials()
+
+    async def get_credentials_async(self) -> Any:
+        return await asyncio.to_thread(self._provider.get_credentials)
+
+
+def _for_asyncio(provider: CredentialProvider) -> CredentialProvider:
+    its_own = type(provider).get_credentials_async is not CredentialProvider.get_credentials_async
+    return provider if its_own else _InThread(provider)
+
+
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
     known = inspect.signature(asyncio_connection.SSLConnection.__init__).parameters
     taken = {name: value for name, value in options.items() if name in _TAKEN_OVER}
+    if isinstance(provider := options.get("credential_provider"), CredentialProvider):
+        taken["credential_provider"] = _for_asyncio(provider)
     if options.get("ssl"):  # among what a client of Sentinels itself was given
         taken["ssl"] = True
     if isinstance(keepalive := options.get("socket_keepalive_options"), dict):

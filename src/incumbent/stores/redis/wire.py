@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from redis import exceptions as redis_errors
+from redis.asyncio.connection import AbstractConnection
 
 from incumbent import clock
 from incumbent.shield import finish, outlast
@@ -24,6 +25,10 @@ Reply: TypeAlias = Any
 
 HASTY: Final = 0.5
 """Seconds; a request with less time never goes alone, for giving up a read costs the connection."""
+
+CONNECT_WITHIN: Final = 60.0
+"""Seconds that connecting may take, with the log-in, however little time the requests have that
+wait for it: what gives the password may be slow, and to begin anew each time would never end."""
 
 LINGER: Final = 1.0
 """Seconds that a batch has after everybody in it has given up."""
@@ -129,11 +134,23 @@ class Wire:
         self._alarm_at = 0.0  # beside it: on uvloop, one that is due at once does not know when
         self._alone: tuple[Request, asyncio.Task[Any]] | None = None
         self._near = False
+        self._connecting_at: float | None = None
+        """Since when, by the loop's clock, while it does."""
+        self.connects: bool = False
+        """Whether it gave way because it took long to connect, and still does."""
+        self.connected: Callable[[Wire], None] | None = None
+        """Called when it has connected."""
 
     @property
     def address(self) -> Address | None:
         """Where the connection leads to, as far as there is one."""
         return self._kept.address
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is connected and logged in, and takes what is new."""
+        connecting = self._connecting_at is not None
+        return not (self.retired or connecting or self._kept.connection is None)
 
     def send(self, request: Request, within: float) -> Awaitable[Reply]:
         """Send `request` once; what is returned gives the server's answer when it is awaited.
@@ -141,13 +158,14 @@ class Wire:
         Errors are answers too, given and not raised: what the server said, or why there is no
         answer. When none came within `within` seconds, the wire is retired.
         """
-        if self.busy or within < HASTY:
+        connection = None if self.busy or within < HASTY else self._kept.connection
+        if connection is None:
             return self._enqueue(request, within)
-        return self._send_alone(request, within)
+        return self._send_alone(request, within, connection)
 
     async def retire(self) -> None:
         """Use this for nothing new; the connection goes back when nothing is under way."""
-        self.retired = True
+        self.retired, self.connects = True, False
         if self._sender is not None and not any(each.awaited for each in self._queue + self._batch):
             self._sender.cancel()
             await outlast(self._sender)
@@ -156,7 +174,7 @@ class Wire:
 
     async def drop(self) -> None:
         """Retire at once: what is under way gets an error."""
-        self.retired = True
+        self.retired, self.connects = True, False
         if self._sender is not None:
             self._sender.cancel()
         elif self.busy:
@@ -166,10 +184,12 @@ class Wire:
 
     async def forsake(self) -> None:
         """Retire a wire whose event loop is gone: nothing of it can be awaited any more."""
-        self.retired, self.busy = True, False
+        self.retired, self.connects, self.busy = True, False, False
         await self._kept.close()
 
-    async def _send_alone(self, request: Request, within: float) -> Reply:
+    async def _send_alone(
+        self, request: Request, within: float, connection: AbstractConnection
+    ) -> Reply:
         # What `asyncio.timeout` does, by the one alarm: a timer for each would cost as much time
         # as all the rest of this module.
         task = asyncio.current_task(self._loop)
@@ -182,7 +202,7 @@ class Wire:
         if self._near:
             self._stay_awake(request, clock.now() + NEAR)
         try:
-            return await self._exchange((request,))
+            return await self._exchange((request,), connection)
         except asyncio.CancelledError:
             if request.cut and task.cancelling() <= cancelling + 1:
                 return _overdue(request)
@@ -263,18 +283,29 @@ class Wire:
     async def _exchange_batch(self) -> None:
         if not any(request.awaited for request in self._batch):
             return
+        connection = self._kept.connection or await self._connect()
         # To connect may take its time: who has given up by then must not be sent any more.
-        await self._kept.ready()
         batch = [request for request in self._batch if request.awaited]
         if batch:
-            await self._exchange(batch)
+            await self._exchange(batch, connection)
 
-    async def _exchange(self, requests: Sequence[Request]) -> Reply:
+    async def _connect(self) -> AbstractConnection:
+        self._connecting_at = self._loop.time()
+        try:
+            connection = await self._kept.ready()
+        finally:
+            self._connecting_at = None
+        if self.connects:
+            self.retired = self.connects = False
+        if self.connected is not None:
+            self.connected(self)
+        return connection
+
+    async def _exchange(self, requests: Sequence[Request], connection: AbstractConnection) -> Reply:
         """Send all, read all, and tell each waiter; an error that the server says is an answer.
 
         Returns the last answer, which is the only one of a lone request.
         """
-        connection = await self._kept.ready()
         packed = b"".join([request.command for request in requests])
         sent_at = clock.now()
         for request in requests:
@@ -340,15 +371,20 @@ class Wire:
         if self._queue and self._batch:
             ahead.append(now + ABANDONED)
         if self._batch and self._sender is not None:
-            # What nobody waits for any more may still be answered, and leave a good connection.
-            end = max(request.overdue_at for request in self._batch)
-            end += LINGER if any(request.sent_at for request in self._batch) else 0.0
+            end = self._end_of_batch()
             if end <= now:
                 self._sender.cancel()
             else:
                 ahead.append(end)
         if ahead:
             self._watch(min(ahead))
+
+    def _end_of_batch(self) -> float:
+        """What nobody waits for any more may still be answered, and leave a good connection."""
+        end = max(request.overdue_at for request in self._batch)
+        if self._connecting_at is not None:
+            return max(end, self._connecting_at + CONNECT_WITHIN)
+        return end + LINGER if any(request.sent_at for request in self._batch) else end
 
     @property
     def _abandoned(self) -> bool:
@@ -361,13 +397,28 @@ class Wire:
         sent_at = self._batch[0].sent_at
         return sent_at > 0 and clock.now() >= sent_at + ABANDONED
 
+    def yield_to_another(self) -> None:
+        """Another wire is connected, and this one is not yet: let all that is unsent go there."""
+        self._give_way()
+        for request in self._batch:
+            if not request.sent_at:
+                request.resolve(ElsewhereError("another connection is ready"))
+
+    def stop_connecting(self) -> None:
+        """Another one has connected: if this one gave way because it has not, it is not needed."""
+        if self.connects and self._sender is not None:
+            self.connects = False
+            self._sender.cancel()
+
     def _give_way(self) -> None:
         """An answer is overdue, or is not waited for: let what is queued try another wire.
 
         What is under way here goes on: that one request had little time does not mean that the
-        connection is dead, and those with more must not pay for it.
+        connection is dead, and those with more must not pay for it. One that connects goes on with
+        that: another one may be at it for as long, or longer.
         """
-        self.retired = True
+        if not self.retired:
+            self.retired, self.connects = True, self._connecting_at is not None
         queue, self._queue = self._queue, []
         for request in queue:
             request.resolve(ElsewhereError("this connection keeps others waiting"))

@@ -25,6 +25,7 @@ def full_disk(server: Server) -> Iterator[None]:
     _, folder = server.cli("CONFIG", "GET", "dir")
     _, name = server.cli("CONFIG", "GET", "dbfilename")
     in_the_way = Path(folder) / name
+    in_the_way.unlink(missing_ok=True)
     in_the_way.mkdir()
     try:
         with _set(server, "save", "3600 1"):

@@ -3,7 +3,7 @@
 from typing import Final
 
 from incumbent.cli.endings import UnavailableError, mistake
-from incumbent.stores.redis import Client, ServerError, discreet
+from incumbent.stores.redis import Client, ServerError, discreet, faults, fitness
 from incumbent.stores.redis.urls import client_of
 
 DEFAULT_URL: Final = "redis://localhost:6379"
@@ -24,9 +24,11 @@ def connect(url: str) -> Client:
 def unavailable(error: ServerError, client: Client) -> UnavailableError:
     """What ends a command to which `client`'s server gave this error; it shows no password."""
     said = reason(error, client)
-    return UnavailableError(f"the server does not answer as it should: {said}")
+    sick = faults.kind(error) in {*fitness.REFUSALS, "NOPERM"}
+    advice = "; 'incumbent doctor' says what to do" if sick else ""
+    return UnavailableError(f"the server does not answer as it should: {said}{advice}")
 
 
 def reason(error: Exception, client: Client) -> str:
     """What `client`'s server said, or why there was no answer: one line that shows no password."""
-    return " ".join(str(discreet(error, client)).split())
+    return " ".join(faults.reason(discreet(error, client)).split())

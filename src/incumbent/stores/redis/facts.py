@@ -213,10 +213,13 @@ class _Reading(NamedTuple):
     """Our wall clock less our monotonic one."""
     ahead: float
     """The server's clock less our wall clock."""
+    took: float
+    """How long the question took: by half of that it may be wrong."""
 
     def strayed_from(self, earlier: "_Reading") -> float:
-        """How far the server's clock went from our monotonic one since then."""
-        return abs(self.ahead + self.apart - earlier.ahead - earlier.apart)
+        """How far, at least, the server's clock went from our monotonic one since then."""
+        strayed = abs(self.ahead + self.apart - earlier.ahead - earlier.apart)
+        return max(0.0, strayed - (self.took + earlier.took) / 2)
 
 
 @dataclass(slots=True)
@@ -302,8 +305,9 @@ class _Look:
         except _TroubledError as error:
             self.troubles.append(error.trouble)
             return None
-        middle = began + (time.monotonic() - began) / 2
-        return _Reading(began, apart, int(seconds) + int(micros) / 1e6 - (apart + middle))
+        took = time.monotonic() - began
+        ahead = int(seconds) + int(micros) / 1e6 - (apart + began + took / 2)
+        return _Reading(began, apart, ahead, took)
 
     async def info(self) -> dict[str, Any]:
         """What INFO says."""

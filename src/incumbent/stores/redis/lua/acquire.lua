@@ -8,7 +8,8 @@
 -- there; 0 for the last try: take the seat or leave the line. If every seat is free but due to other waiters, seat is
 -- -1, and ttl the time until the first of these must have come.
 -- With a period, [from_ms, to_ms) by the server's clock, there is one run in it: 'ran' when it has been. A claim counts
--- for it in [opens_ms, closes_ms), which is the period itself if it is not given; 'when' if that is not now. `ahead` is how many ms from now the last period that was run begins, or 0: see below.
+-- for it in [opens_ms, closes_ms), which is the period itself if it is not given; 'when' if that is not now. `ahead` is
+-- how many ms from now the last period that was run begins, or 0: see below.
 
 local fence_key, gone_key, queue_key, tick_key = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local token, leader, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -77,34 +78,36 @@ if from then
   was = runner == token and before or last
 end
 
--- On a full server a newcomer is refused here, before anything has changed, by a write of what is there already. A waiter
--- that has a place needs no more memory: a full server refuses neither its PEXPIRE nor the writes that follow.
-local function knock(known)
-  local ttl = math.max(FENCE_TTL, 2 * lease)
-  if known then
-    redis.call('PEXPIRE', fence_key, ttl)
-  else
-    redis.call('SET', fence_key, redis.call('GET', fence_key) or '0', 'PX', ttl)
+if line then
+  -- On a full server a newcomer is refused here, before anything has changed, by a write of what is there already. A
+  -- waiter that has a place needs no more memory: a full server refuses neither its PEXPIRE nor the writes that follow.
+  local function knock(known)
+    local ttl = math.max(FENCE_TTL, 2 * lease)
+    if known then
+      redis.call('PEXPIRE', fence_key, ttl)
+    else
+      redis.call('SET', fence_key, redis.call('GET', fence_key) or '0', 'PX', ttl)
+    end
   end
-end
 
-if line and place == '' then
-  if seat then
-    knock()
-  end
-  line.prune()
-  line.walk(free, nil, math.huge)
-  seat = free[1] -- a passer-by takes only what the line leaves; it asks once, so the line is walked to its end
-elseif line then
-  local called = line.called(place)
-  knock(called or arrival ~= '0' or redis.call('ZSCORE', queue_key, place))
-  called = not line.prune() and called
-  if called then -- it stands, and is spared what a newcomer has to do
-    seat = line.walk(free, place)
-  end
-  if not (called and seat) then
-    arrival = line.stand(place, tonumber(arrival), now, stale)
-    seat = not called and line.walk(free, place)
+  if place == '' then
+    if seat then
+      knock()
+    end
+    line.prune()
+    line.walk(free, nil, math.huge)
+    seat = free[1] -- a passer-by takes only what the line leaves; it asks once, so the line is walked to its end
+  else
+    local called = line.called(place)
+    knock(called or arrival ~= '0' or redis.call('ZSCORE', queue_key, place))
+    called = not line.prune() and called
+    if called then -- it stands, and is spared what a newcomer has to do
+      seat = line.walk(free, place)
+    end
+    if not (called and seat) then
+      arrival = line.stand(place, tonumber(arrival), now, stale)
+      seat = not called and line.walk(free, place)
+    end
   end
 end
 
@@ -129,21 +132,16 @@ end
 local seat_key = KEYS[6 + seat]
 local fence, since = string.format('%.0f', now), string.format('%.0f', now_ms)
 
-local function count(seats)
-  local value = seats > 1 and fence .. ' ' .. seats or fence
-  return redis.call('SET', fence_key, value, 'PX', math.max(FENCE_TTL, 2 * lease), 'GET')
-end
-
-local seats = #KEYS - 5
-local old = count(seats)
+local fence_ttl, seats = math.max(FENCE_TTL, 2 * lease), #KEYS - 5
+local old = redis.call('SET', fence_key, seats > 1 and fence .. ' ' .. seats or fence, 'PX', fence_ttl, 'GET')
 local last, known = counter(old or '0')
 last = tonumber(last)
 if not (last and last < MAX_FENCE) then
   redis.call('SET', fence_key, old, 'KEEPTTL')
   return redis.error_reply('ERR the fence counter of this election is not one of ours')
 elseif last >= now or known > seats then
-  fence = string.format('%.0f', math.max(last + 1, now))
-  count(math.max(known, seats))
+  fence, seats = string.format('%.0f', math.max(last + 1, now)), math.max(known, seats)
+  redis.call('SET', fence_key, seats > 1 and fence .. ' ' .. seats or fence, 'PX', fence_ttl)
 end
 redis.call('HSET', seat_key, 'token', token, 'leader', leader, 'fence', fence, 'since', since, 'longest', lease)
 local bounded = redis.pcall('PEXPIRE', seat_key, lease)

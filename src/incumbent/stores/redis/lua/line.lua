@@ -5,31 +5,6 @@
 -- there. Beside it, `alive` holds deadlines (ms): `p:process` until when a process is believed to be there, `w:place`
 -- until when a woken waiter may take its seat.
 
-local AT_ONCE = 1000 -- arguments of one command: more than some thousands do not fit on Lua's stack
-local MOST_STALE = 30000 -- ms for which a process is believed to be there without another word, at most
-local MOST_GONE = 1000 -- places of dead waiters that one script removes: 3 ms of the server
-
--- The tick is `begins token was`: when the last period began that was run (ms), the token of who ran it, and what the
--- tick said before, which may have to be put back. Returns the three as they stand there, each '' where there is none.
-local function last_run(tick)
-  return string.match(redis.call('GET', tick) or '', '^(%d*) ?(%S*) ?(%d*)')
-end
-
--- The run of this token does not count: the tick is again what it was before, unless another run has set it since.
-local function restore(tick, token)
-  local _, runner, was = last_run(tick)
-  if runner ~= token then
-    return
-  end
-  -- First, so that a full server does not refuse what follows; and it mends a tick without an end.
-  redis.call('PEXPIRE', tick, math.max(FENCE_TTL, redis.call('PTTL', tick)))
-  if was == '' then
-    redis.call('DEL', tick)
-  else
-    redis.call('SET', tick, was, 'KEEPTTL')
-  end
-end
-
 -- The taken seat among `keys` from `first` on that is free soonest: its index there, and its TTL; or nothing. A TTL of
 -- more than `usual` is cut to what the holder relies on, so that no waiter waits for longer than that.
 local function soonest(keys, first, usual)
@@ -50,53 +25,58 @@ local function soonest(keys, first, usual)
   return index, least
 end
 
-local function remove(set, members)
-  local count = 0
-  for i = 1, #members, AT_ONCE do
-    count = count + redis.call('ZREM', set, unpack(members, i, math.min(i + AT_ONCE - 1, #members)))
-  end
-  return count
-end
-
--- Deadlines that are over.
-local function overdue(alive, now_ms)
-  return redis.call('ZRANGEBYSCORE', alive, '-inf', now_ms)
-end
-
--- Deadlines that are further off than any that is set: the clock was ahead then, and was set back.
-local function too_far_off(alive, now_ms)
-  return redis.call('ZRANGEBYSCORE', alive, '(' .. now_ms + MOST_STALE, '+inf')
-end
-
--- The processes of these deadlines as a set, and the names of all that are to be removed with them; or nothing.
-local function gone_by(names)
-  local gone, deadlines = {}, {}
-  for _, name in ipairs(names) do
-    local process = string.match(name, '^p:(.*)') or string.match(name, '^w:%d+:([^:]+):')
-    if process then
-      gone[process] = true
-      deadlines[#deadlines + 1] = name
-      deadlines[#deadlines + 1] = 'p:' .. process
-    end
-  end
-  if #deadlines > 0 then
-    return gone, deadlines
-  end
-end
-
--- The places of these processes. It reads the whole line: 0.3 ms for a thousand waiters.
-local function places_of(processes, queue)
-  local found = {}
-  for _, place in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
-    if processes[string.match(place, '^%d+:([^:]+):')] then
-      found[#found + 1] = place
-    end
-  end
-  return found
-end
-
--- The line of one election. `channels` is what the names of its channels begin with.
+-- The line of one election. `channels` is what the names of its channels begin with. All that it needs is made in here:
+-- an election in which nobody stands in line does not pay for it.
 local function line_of(channels, queue, alive, now_ms)
+  local AT_ONCE = 1000 -- arguments of one command: more than some thousands do not fit on Lua's stack
+  local MOST_STALE = 30000 -- ms for which a process is believed to be there without another word, at most
+  local MOST_GONE = 1000 -- places of dead waiters that one script removes: 3 ms of the server
+
+  local function remove(set, members)
+    local count = 0
+    for i = 1, #members, AT_ONCE do
+      count = count + redis.call('ZREM', set, unpack(members, i, math.min(i + AT_ONCE - 1, #members)))
+    end
+    return count
+  end
+
+  -- Deadlines that are over.
+  local function overdue()
+    return redis.call('ZRANGEBYSCORE', alive, '-inf', now_ms)
+  end
+
+  -- Deadlines that are further off than any that is set: the clock was ahead then, and was set back.
+  local function too_far_off()
+    return redis.call('ZRANGEBYSCORE', alive, '(' .. now_ms + MOST_STALE, '+inf')
+  end
+
+  -- The processes of these deadlines as a set, and the names of all that are to be removed with them; or nothing.
+  local function gone_by(names)
+    local gone, deadlines = {}, {}
+    for _, name in ipairs(names) do
+      local process = string.match(name, '^p:(.*)') or string.match(name, '^w:%d+:([^:]+):')
+      if process then
+        gone[process] = true
+        deadlines[#deadlines + 1] = name
+        deadlines[#deadlines + 1] = 'p:' .. process
+      end
+    end
+    if #deadlines > 0 then
+      return gone, deadlines
+    end
+  end
+
+  -- The places of these processes. It reads the whole line: 0.3 ms for a thousand waiters.
+  local function places_of(processes)
+    local found = {}
+    for _, place in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
+      if processes[string.match(place, '^%d+:([^:]+):')] then
+        found[#found + 1] = place
+      end
+    end
+    return found
+  end
+
   -- `kept`: the first time (ms) at which a woken waiter, of those that a walk has met, must have taken its seat.
   local line = {kept = math.huge}
 
@@ -104,6 +84,16 @@ local function line_of(channels, queue, alive, now_ms)
   local function parts(place)
     local size, process, grace = string.match(place, '^(%d+):([^:]+):(%d+):')
     return tonumber(size or 0), process, tonumber(grace or 0)
+  end
+
+  -- Lets a key live `wanted` ms from now at least; never shortens that. Returns its new TTL.
+  local function prolong(key, wanted)
+    local ttl = redis.call('PTTL', key)
+    if ttl < wanted then
+      redis.call('PEXPIRE', key, wanted)
+      ttl = wanted
+    end
+    return ttl
   end
 
   -- Adds to a set that must never be without an end. PEXPIRE comes first, also where it changes nothing: a user without
@@ -136,16 +126,26 @@ local function line_of(channels, queue, alive, now_ms)
   -- A process past its deadline, or one that let a wake-up pass, loses all its places: three hundred frozen waiters
   -- cost one grace, not three hundred. Returns whether there was one.
   function line.prune()
-    for _, name in ipairs(too_far_off(alive, now_ms)) do
+    for _, name in ipairs(too_far_off()) do
       put(alive, 2 * MOST_STALE, 'XX', now_ms + MOST_STALE, name)
     end
-    local gone, deadlines = gone_by(overdue(alive, now_ms))
+    local gone, deadlines = gone_by(overdue())
     if not gone then
       return false
     end
     remove(alive, deadlines)
-    line.forget(places_of(gone, queue))
+    line.forget(places_of(gone))
     return true
+  end
+
+  -- How many places are those of processes that are not there any more, as far as can be told. Reads only.
+  function line.deserted()
+    local names = overdue()
+    for _, name in ipairs(too_far_off()) do
+      names[#names + 1] = name
+    end
+    local gone = gone_by(names)
+    return gone and #places_of(gone) or 0
   end
 
   -- The process is there. Both sets live twice as long as it is believed in.

@@ -17,14 +17,8 @@ if type(count) == 'table' then
 elseif type(waiting) == 'table' then
   return about(KEYS[2], waiting)
 end
-local now_ms = math.floor(now_us() / 1000)
-local names = overdue(KEYS[3], now_ms)
-for _, name in ipairs(too_far_off(KEYS[3], now_ms)) do
-  names[#names + 1] = name
-end
-local gone = gone_by(names)
-if gone then
-  waiting = waiting - #places_of(gone, KEYS[2])
+if waiting > 0 then
+  waiting = waiting - line_of('', KEYS[2], KEYS[3], math.floor(now_us() / 1000)).deserted()
 end
 local fence, seats = counter(count or '')
 local answer = {waiting, fence or '0', seats or 0}

@@ -273,7 +273,9 @@ def test_only_an_asynchronous_client_is_taken(client: Any) -> None:
     with pytest.raises(TypeError, match=r"^redis must be a redis\.asyncio\.Redis or") as said:
         RedisStore(client, "incumbent")
     assert type(client).__qualname__ in str(said.value)
-    assert "redis.asyncio.Redis.from_url" in str(said.value)
+    for_threads = isinstance(client, redis.Redis)
+    hint = "incumbent.blocking" if for_threads else "redis.asyncio.Redis.from_url"
+    assert hint in str(said.value)
 
 
 async def test_a_client_of_replicas_is_refused_clearly() -> None:

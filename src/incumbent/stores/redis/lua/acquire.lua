@@ -50,6 +50,9 @@ if mine then
   local has = redis.call('HMGET', KEYS[mine], 'fence', 'since', 'longest')
   local ttl = bound(redis.call('PTTL', KEYS[mine]), lease, has[3])
   redis.call('PEXPIRE', KEYS[mine], ttl)
+  if lease > tonumber(has[3] or FENCE_TTL) then
+    redis.call('HSET', KEYS[mine], 'longest', lease)
+  end
   return {'granted', mine - 6, has[1], has[2], ttl}
 end
 

@@ -104,6 +104,11 @@ class Asker:
         except ServerError as error:
             return Unreadable(error, self.reason(error))
 
+    async def refusal(self) -> str:
+        """Why the server lets nobody write, so that nobody is elected; '' if it does."""
+        error = await survey.refuses_writes(self.client, self.where.prefix, self.where.timeout)
+        return "" if error is None else self.reason(error)
+
     def reason(self, error: Exception) -> str:
         """What the server said, or why there was no answer: one line."""
         return reason(error, self.client)

@@ -79,7 +79,8 @@ def watch(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
 
     --json gives one line for each change: {"at", "name", "leaders", "waiting"}, with all the
     leaders that there are then; {"at", "name", "error", "silent_since"} when an election is not
-    heard of any more, and {"at", "name", "error"} when it cannot be read.
+    heard of any more, and {"at", "name", "error"} when it cannot be read. {"at", "refuses_writes"}
+    says why nobody can be elected, as on a full disk, and null when that is over.
 
     \b
     Exit codes:

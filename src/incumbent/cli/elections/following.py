@@ -1,11 +1,12 @@
 """What `watch` does: elections are followed, each by a task, and what happens to them is shown."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
 
 from incumbent import LeaderState, Outage, clock
 from incumbent.cli.asking import Asker, Unreadable, Where, ask, asking, insist
@@ -16,7 +17,10 @@ from incumbent.cli.elections.words import trouble_in_short
 from incumbent.cli.output import draws
 from incumbent.cli.terminating import until_terminated
 from incumbent.engine.watch import Watch
+from incumbent.shield import stop
 from incumbent.stores.redis import ServerError
+
+T = TypeVar("T")
 
 NEW_ONES: Final = 10.0
 """Seconds between two looks for elections that are new, or can be read again."""
@@ -40,16 +44,9 @@ def watch(where: Where, names: Sequence[str], *, as_json: bool) -> None:
 
 async def _follow(asker: Asker, names: Sequence[str], *, as_json: bool) -> None:
     table = None if as_json or not draws() else Table()
-    screen = table or (JsonLines() if as_json else PlainLines())
-    fleet = Fleet(asker, names, screen)
-    try:
-        async with asyncio.TaskGroup() as group:
-            await fleet.begin(group)  # so that a mistake, or no server, is told as for `status`
-            if table is not None:
-                await table.run(fleet.known)
-                fleet.end()
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+    fleet = Fleet(asker, names, table or (JsonLines() if as_json else PlainLines()))
+    async with fleet:  # a mistake, or no server, is told as for `status`, before a page is shown
+        await fleet.until(table.run(fleet.known) if table else asyncio.Event().wait())
 
 
 @dataclass(slots=True)
@@ -85,26 +82,43 @@ class Fleet:
         self._searched_at = datetime.now(UTC)
         self._lost: Outage | None = None
         """What became of the last search, if it failed."""
-        self._tasks: list[asyncio.Task[None]] = []
+        self._refusal = ""
+        """Why the server lets nobody write, as far as is known."""
+        self._spoiled: dict[str, Unreadable] = {}
+        """What has yet to be told of elections that cannot be read."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._failed = asyncio.Event()
+        self._error: BaseException | None = None
 
-    async def begin(self, group: asyncio.TaskGroup) -> None:
-        """Follow them, by tasks of `group`.
+    async def __aenter__(self) -> Self:
+        """Begin to follow them.
 
         Raises:
             ServerError: none of them can be read.
         """
-        self._take_in(insist(await self._look(group)), group)
-        self._tasks = [
-            group.create_task(self._search(group)),
-            group.create_task(self._notice()),
-        ]
+        self._take_in(insist(await self._look()))
+        for work in (self._search(), self._notice()):
+            _ = self._start(work)
+        return self
 
-    def end(self) -> None:
-        """Follow them no more."""
-        for election in self._elections.values():
-            self._tasks += [election.task] if election.task is not None else []
-        for task in self._tasks:
-            task.cancel()
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await stop(*self._tasks)
+
+    async def until(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do `work`, as long as nothing goes wrong meanwhile.
+
+        Raises:
+            OSError: what happens cannot be shown.
+        """
+        either = self._start(work), self._start(self._failed.wait())
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if self._error is not None:
+            raise self._error
 
     def known(self) -> tuple[list[Known], str]:
         """What is known of each, and what is the matter with the server, in words."""
@@ -113,21 +127,34 @@ class Fleet:
         if not known and self._lost is not None:
             outages.append(self._lost)
         if not outages:
-            return known, ""
+            return known, news.refusal(self._refusal) if self._refusal else ""
         first, now = min(outages, key=_since), datetime.now(UTC)
         why = self._asker.reason(first.error)
         return known, news.trouble(first.since, why, now, silent=len(outages), of=len(known) or 1)
 
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._error = error
+            self._failed.set()
+
     # -- which there are ---------------------------------------------------------------------
 
-    async def _search(self, group: asyncio.TaskGroup) -> None:
+    async def _search(self) -> None:
         """Follow also what is new, or can be read again, and drop what has left no trace."""
         pause = NEW_ONES
         while True:
             await asyncio.sleep(pause)
             began = clock.now()
             try:
-                found = await self._look(group)
+                found = await self._look()
             except ServerError as error:
                 lost, self._lost = self._lost, Outage(self._searched_at, error)
                 if lost is None and not self._elections:
@@ -137,11 +164,15 @@ class Fleet:
             if self._lost is not None and not self._elections:
                 self._screen.show(news.Heard({}))
             self._lost, self._searched_at = None, datetime.now(UTC)
-            self._take_in(found, group)
+            self._take_in(found)
             pause = max(NEW_ONES, SPARE * (clock.now() - began))
 
-    async def _look(self, group: asyncio.TaskGroup) -> dict[str, LeaderState | Unreadable]:
-        """Look for elections, and at those that are not followed."""
+    async def _look(self) -> dict[str, LeaderState | Unreadable]:
+        """Look for elections, at those that are not followed, and whether one can be elected."""
+        refusal = await self._asker.refusal()
+        if refusal != self._refusal:
+            self._refusal = refusal
+            self._screen.show(news.Refused(refusal))
         names = self._names or await self._asker.names()
         if not self._names:
             self._drop_all_but(names)
@@ -159,16 +190,14 @@ class Fleet:
                     election.task.cancel()
                 del self._elections[name]
 
-    def _take_in(
-        self, found: Mapping[str, LeaderState | Unreadable], group: asyncio.TaskGroup
-    ) -> None:
+    def _take_in(self, found: Mapping[str, LeaderState | Unreadable]) -> None:
         for name, state in found.items():
             election = self._elections.setdefault(name, _Election(name))
             if isinstance(state, Unreadable):
                 self._spoil(election, state)
             else:
                 election.spoiled = None
-                election.task = group.create_task(self._watch(election))
+                election.task = self._start(self._watch(election))
 
     # -- what happens to them ----------------------------------------------------------------
 
@@ -189,11 +218,12 @@ class Fleet:
         old, election.spoiled = election.spoiled, found
         election.state = election.outage = None
         if old is None or old.reason != found.reason:
-            self._screen.show(news.Spoiled(election.name, found))
+            self._spoiled[election.name] = found
 
     async def _notice(self) -> None:
-        """Tell of outages, and of their ends."""
+        """Tell of outages, of their ends, and of what cannot be read."""
         while True:
+            self._tell_spoiled()
             await asyncio.sleep(NOTICED)
             silent: dict[str, Outage] = {}
             heard: dict[str, LeaderState | None] = {}
@@ -210,6 +240,14 @@ class Fleet:
                 self._screen.show(news.Silent(silent, first.since, why))
             if heard:
                 self._screen.show(news.Heard(heard))
+
+    def _tell_spoiled(self) -> None:
+        by_reason: dict[str, dict[str, Unreadable]] = {}
+        for name, found in self._spoiled.items():
+            by_reason.setdefault(found.reason, {})[name] = found
+        self._spoiled.clear()
+        for each in by_reason.values():
+            self._screen.show(news.Spoiled(each))
 
 
 def _is_new(old: Outage | None, outage: Outage) -> bool:

@@ -28,10 +28,9 @@ class Changed(NamedTuple):
 
 
 class Spoiled(NamedTuple):
-    """An election cannot be read any more."""
+    """These cannot be read any more, all for the same reason."""
 
-    name: str
-    found: Unreadable
+    found: Mapping[str, Unreadable]
 
 
 class Silent(NamedTuple):
@@ -48,7 +47,13 @@ class Heard(NamedTuple):
     states: Mapping[str, LeaderState | None]
 
 
-News: TypeAlias = Changed | Spoiled | Silent | Heard
+class Refused(NamedTuple):
+    """The server refuses writes, so that nobody is elected; or takes them again, if `why` is ''."""
+
+    why: str
+
+
+News: TypeAlias = Changed | Spoiled | Silent | Heard | Refused
 
 
 def lines(news: News) -> Iterable[str]:
@@ -56,8 +61,12 @@ def lines(news: News) -> Iterable[str]:
     match news:
         case Changed(name, old, new):
             yield from change_lines(name, old, new)
-        case Spoiled(name, found):
-            yield unreadable_line(name, found)
+        case Spoiled(found):
+            any_of_them = next(iter(found.values()))
+            for who in _those(found):
+                yield unreadable_line(who, any_of_them)
+        case Refused(why):
+            yield refusal(why) if why else "the server takes writes again"
         case Silent(outages, since, why):
             for who in _those(outages):
                 begun = outages[who].since if who in outages else since
@@ -74,8 +83,11 @@ def values(news: News) -> Iterable[dict[str, Any]]:
     match news:
         case Changed(name, _, new):
             yield state_value(name, new)
-        case Spoiled(name, found):
-            yield state_value(name, found)
+        case Spoiled(found):
+            for name, unreadable in found.items():
+                yield state_value(name, unreadable)
+        case Refused(why):
+            yield {"refuses_writes": why or None}
         case Silent(outages, _, why):
             for name, outage in outages.items():
                 yield {"name": name, "error": why, "silent_since": outage.since}
@@ -83,6 +95,11 @@ def values(news: News) -> Iterable[dict[str, Any]]:
             for name, state in states.items():
                 if state is not None:
                     yield state_value(name, state)
+
+
+def refusal(why: str) -> str:
+    """That nobody can be elected."""
+    return f"the server refuses writes, and so nobody is elected: {printable(why)}"
 
 
 def trouble(since: datetime, why: str, now: datetime, *, silent: int, of: int) -> str:

@@ -32,7 +32,7 @@ class Terminal:
     def __init__(self) -> None:
         self._awake = asyncio.Event()
         self._pressed: list[str] = []
-        self._console = Console(file=sys.stdout, highlight=False)
+        self._console = Console(file=sys.stdout, highlight=False, force_terminal=True)
         self._stdin = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
         self._modes: list[Any] | None = None
         self._begun = b""

@@ -7,13 +7,16 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from os import urandom
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from redis import exceptions as redis_errors
 from redis.asyncio import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from incumbent.stores.redis import faults
+from incumbent.stores.redis.keys import keys_of
 from incumbent.stores.redis.store import Client
 
 T = TypeVar("T")
@@ -21,6 +24,9 @@ AnyClient = TypeVar("AnyClient", bound=Client)
 
 AT_ONCE: Final = 1000
 """How many keys the server looks at in one step."""
+
+NO_WRITES: Final = frozenset({"MISCONF", "NOREPLICAS", "OOM", "READONLY"})
+"""What a server says that can still be read."""
 
 _SPECIAL: Final = re.compile(r"([*?\[\]\\^])")
 
@@ -53,6 +59,23 @@ async def answer(request: Awaitable[T], within: float) -> T:
 async def ping(client: Client, within: float) -> None:
     """Hear from the server, within so many seconds."""
     await answer(client.ping(), within)
+
+
+async def refuses_writes(
+    client: Client, prefix: str, within: float
+) -> redis_errors.RedisError | None:
+    """What the server says if it lets nobody write now: a full disk, a full memory, a replica.
+
+    Nothing is written, because the command has a mistake, which is looked at last. Of a cluster it
+    is one node that is asked.
+    """
+    key = keys_of(prefix, f"no-election-{urandom(8).hex()}", 1).root + b"x"
+    execute = cast(Any, client).execute_command  # redis-py has left it without types
+    try:
+        await answer(execute("SET", key, b"", b"PX", b"0"), within)
+    except redis_errors.ResponseError as error:
+        return error if faults.kind(error) in NO_WRITES else None
+    return None
 
 
 async def keys_under(client: Client, prefix: str, within: float) -> AsyncGenerator[bytes]:

@@ -23,7 +23,7 @@ def connect(url: str) -> Client:
 
 def unavailable(error: ServerError, client: Client) -> UnavailableError:
     """What ends a command to which `client`'s server gave this error; it shows no password."""
-    said = reason(error, client)
+    said = " ".join(faults.reason(discreet(error, client)).split())
     sick = faults.kind(error) in {*fitness.REFUSALS, "NOPERM"}
     advice = "; 'incumbent doctor' says what to do" if sick else ""
     return UnavailableError(f"the server does not answer as it should: {said}{advice}")
@@ -31,4 +31,4 @@ def unavailable(error: ServerError, client: Client) -> UnavailableError:
 
 def reason(error: Exception, client: Client) -> str:
     """What `client`'s server said, or why there was no answer: one line that shows no password."""
-    return " ".join(faults.reason(discreet(error, client)).split())
+    return " ".join(str(discreet(error, client)).split())

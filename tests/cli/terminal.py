@@ -22,11 +22,13 @@ _LINE = re.compile(r"\x1b\[(\d+);1H([^\x1b]*)")
 
 
 class Typist:
-    """A program, as the leader of a session whose terminal this is: 24 lines of 100 columns."""
+    """A program, as the leader of a session whose terminal this is: of 24 lines."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], *, columns: int = 100
+    ) -> None:
         self._ours, theirs = pty.openpty()
-        self._columns, self._lines = 100, 24
+        self._columns, self._lines = columns, 24
         self.resize(self._columns, self._lines)
         self.modes_before = tcgetattr(self._ours)
         self.process = subprocess.Popen(
@@ -34,7 +36,13 @@ class Typist:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env={**os.environ, "PYTHONPATH": SOURCE, "TERM": "xterm", "COLUMNS": "100", **env},
+            env={
+                **os.environ,
+                "PYTHONPATH": SOURCE,
+                "TERM": "xterm",
+                "COLUMNS": str(columns),
+                **env,
+            },
             start_new_session=True,
             preexec_fn=_take_terminal,  # noqa: PLW1509 - it is one call, and no thread holds a lock
         )

@@ -36,10 +36,13 @@ def test_status_shows_who_leads_and_who_waits(runs: Runs, ask: Inside, valkey: S
             within=120,
             what="somebody waits",
         )
-        assert (shown.code, shown.err) == (0, "")
+        assert shown.code == 0
+        assert shown.err == (
+            "incumbent: no election 'nope': nobody has led it for a day, and nobody waits for it\n"
+        )
         first, second, third = shown.out.splitlines()
         assert first == "job, 1 in line"
-        assert second.startswith("  seat 0: me leads, fence ")
+        assert second.startswith("  seat 0: me leads for ")
         assert third == "nope: nobody leads"
         told = ask("status", "job", "--json").value["elections"]
     assert [(each["name"], each["waiting"]) for each in told] == [("job", 1)]
@@ -265,7 +268,7 @@ def test_the_operator_is_asked(
         terminal = Terminal(valkey.url, "release", "job")
         terminals.append(terminal)
         shown = terminal.wait_for("[y/N]")
-        assert "job, seat 0: me leads, fence " in shown
+        assert "job, seat 0: me leads for " in shown
         terminal.type(answer)
         assert terminal.ends() == code
         assert (valkey.cli("HGET", seat("job"), "token") == "retained") == (code == 0)

@@ -59,7 +59,7 @@ def test_watch_tells_each_change_in_a_line(runs: Runs, valkey: Server) -> None:
     runs.keep(follower)
     assert follower.line().endswith("Z job: nobody leads")
     with led(valkey, "job"):
-        assert " job: seat 0: me leads, fence " in follower.line()
+        assert " job: seat 0: me leads for " in follower.line()
     assert follower.line().endswith(" job: seat 0: free")
     follower.process.send_signal(signal.SIGTERM)
     assert follower.process.wait(20) == 143
@@ -96,7 +96,8 @@ def test_an_outage_is_a_line_and_so_is_its_end(runs: Runs, own_server: Server) -
     followers = [Follower(own_server.url, *names) for names in ((), ("job",))]
     for follower in followers:
         runs.keep(follower)
-        assert " job: seat 0: me leads, fence 2," in follower.line()
+        assert (line := follower.line()).endswith(", fence 2")
+        assert " job: seat 0: me leads for " in line
     own_server.kill()
     for follower in followers:
         assert " job: no word since " in follower.line()
@@ -133,7 +134,7 @@ def test_one_key_of_the_wrong_type_does_not_end_it(runs: Runs, valkey: Server) -
     assert f" a: cannot be read: wrong type: {seat('a')} (WRONGTYPE " in first
     assert second.endswith(" b: nobody leads")
     with led(valkey, "b"):
-        assert " b: seat 0: me leads, " in follower.line()
+        assert " b: seat 0: me leads for " in follower.line()
 
 
 def test_when_nothing_can_be_read_it_ends(ask: Inside, valkey: Server) -> None:

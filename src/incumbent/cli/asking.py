@@ -160,6 +160,24 @@ async def asking(where: Where) -> AsyncGenerator[Asker]:
             yield Asker(elector, where, client)
 
 
+async def names_within(where: Where, seconds: float) -> tuple[list[str], bool]:
+    """The elections that are found within so many seconds, and whether these are all.
+
+    Whatever goes wrong is no more than a reason for not finding all.
+    """
+    found: list[str] = []
+    try:
+        async with (
+            asyncio.timeout(seconds),
+            asking(replace(where, timeout=min(seconds, where.timeout))) as asker,
+        ):
+            async for name in asker.names_one_by_one():
+                found.append(name)  # noqa: PERF401 - so that some are found if not all
+    except Exception:  # noqa: BLE001 - as told above
+        return sorted(found), False
+    return sorted(found), True
+
+
 @asynccontextmanager
 async def asking_candidates(
     where: Where, strategy: Strategy, hooks: Iterable[Hook]

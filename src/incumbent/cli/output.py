@@ -6,7 +6,9 @@ them moves the cursor, or forges a line. A full screen gets its texts from `prin
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,13 +17,16 @@ from incumbent.printable import printable
 DUMB: Final = ("", "dumb", "unknown")
 """Kinds of terminals, as TERM names them, that show an escape sequence instead of obeying it."""
 
+FURTHER: Final = 4
+"""Blanks before what did not fit into a line, beyond those that the line itself begins with."""
+
 LONGEST_SENTENCE: Final = 1000
 """Characters on stderr: an error of a server may be as long as it likes."""
 
 
 def tell(line: str) -> None:
     """Write a line to stdout: what the command was asked for."""
-    print(printable(line, longest=None), flush=True)
+    print(_folded(printable(line, longest=None)), flush=True)
 
 
 def tell_json(value: Any) -> None:
@@ -47,6 +52,19 @@ def say_lines(text: str) -> None:
     """Write the lines of `text`, which are ours, with words in them that may not be, to stderr."""
     for line in text.split("\n"):
         print(printable(line, LONGEST_SENTENCE), file=sys.stderr)
+
+
+def _folded(line: str) -> str:
+    """`line`, which goes on in the next one where a terminal ends, between two words and set in."""
+    if not sys.stdout.isatty():
+        return line
+    first = textwrap.TextWrapper(
+        width=shutil.get_terminal_size().columns,
+        subsequent_indent=" " * (len(line) - len(line.lstrip()) + FURTHER),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return first.fill(line)
 
 
 def in_json(value: Any) -> str:

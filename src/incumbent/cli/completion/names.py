@@ -39,19 +39,10 @@ def elections(context: click.Context, parameter: click.Parameter, incomplete: st
 
 
 def _names(url: str, prefix: str) -> list[str]:
+    from incumbent.cli.asking import Where, names_within
+
     found: list[str] = []
     with suppress(Exception):  # whatever it is, it must not be written into the user's line
-        asyncio.run(_find(url, prefix, found))
-    return sorted(found)
-
-
-async def _find(url: str, prefix: str, found: list[str]) -> None:
-    from incumbent.cli.asking import Where, asking
-
-    async with (
-        asyncio.timeout(WITHIN),
-        asking(Where(url=url, prefix=prefix, timeout=WITHIN)) as asker,
-    ):
-        # One by one: where there are too many keys, some names are better than none.
-        async for name in asker.names_one_by_one():
-            found.append(name)  # noqa: PERF401 - as the comment above says
+        where = Where(url=url, prefix=prefix, timeout=WITHIN)
+        found, _ = asyncio.run(names_within(where, WITHIN))
+    return found

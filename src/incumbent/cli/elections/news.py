@@ -56,11 +56,11 @@ class Refused(NamedTuple):
 News: TypeAlias = Changed | Spoiled | Silent | Heard | Refused
 
 
-def lines(news: News) -> Iterable[str]:
-    """What happened, for people."""
+def lines(news: News, now: datetime) -> Iterable[str]:
+    """What has just happened, for people."""
     match news:
         case Changed(name, old, new):
-            yield from change_lines(name, old, new)
+            yield from change_lines(name, old, new, now)
         case Spoiled(found):
             any_of_them = next(iter(found.values()))
             for who in _those(found):
@@ -75,7 +75,7 @@ def lines(news: News) -> Iterable[str]:
             for who in _those(states):
                 yield f"{printable(who)}: heard of again"
                 if (state := states.get(who)) is not None:
-                    yield from change_lines(who, None, state)
+                    yield from change_lines(who, None, state, now)
 
 
 def values(news: News) -> Iterable[dict[str, Any]]:

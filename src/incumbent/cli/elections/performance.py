@@ -2,12 +2,15 @@
 
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import click
 
 from incumbent import LeaderInfo, LeaderState
 from incumbent.cli.asking import Unreadable, Where, ask, asking, insist
+from incumbent.cli.durations import about
 from incumbent.cli.elections import words
+from incumbent.cli.elections.absent import absent
 from incumbent.cli.endings import MistakeError
 from incumbent.cli.output import say, tell, tell_json
 from incumbent.printable import printable
@@ -25,10 +28,12 @@ def status(where: Where, names: Sequence[str], *, as_json: bool) -> bool:
         values = [words.state_value(name, state) for name, state in states.items()]
         tell_json({"elections": values})
     else:
-        for line in words.state_lines(states):
+        for line in words.state_lines(states, datetime.now(UTC)):
             tell(line)
         if not states:
             say(f"no elections under the prefix {where.prefix!r}")
+        for sentence in absent(where, filter(lambda name: _unknown(states[name]), names)).values():
+            say(sentence)
     return not any(isinstance(state, Unreadable) for state in states.values())
 
 
@@ -46,7 +51,7 @@ def step_down(where: Where, name: str, seat: int | None, *, as_json: bool) -> in
     elif asked:
         tell(f"{asked} asked to step down, and will learn it with the next renewal")
     else:
-        say(f"nobody leads {_what(name, seat)}")
+        say(_nobody(where, name, seat))
     return asked
 
 
@@ -55,7 +60,7 @@ def release(where: Where, name: str, seat: int | None, *, yes: bool, as_json: bo
     holder = ask(where, lambda where: _holder(where, name, seat))
     taken = None
     if holder is None:
-        say(f"nobody leads {_what(name, seat)}")
+        say(_nobody(where, name, seat))
     elif yes or _wanted(name, holder):
         taken = ask(where, lambda where: _force(where, name, holder))
         if taken is None:
@@ -65,9 +70,14 @@ def release(where: Where, name: str, seat: int | None, *, yes: bool, as_json: bo
     elif taken is not None:
         tell(
             f"taken from {printable(taken.leader_id)};"
-            f" the seat is free in {taken.remaining:.1f} s at the latest"
+            f" the seat is free in {about(taken.remaining)} at the latest"
         )
     return taken is not None
+
+
+def _unknown(state: LeaderState | Unreadable) -> bool:
+    """Whether there may be no such election: nobody leads it, and nobody waits for it."""
+    return isinstance(state, LeaderState) and not state.leaders and not state.waiting
 
 
 async def _holder(where: Where, name: str, seat: int | None) -> LeaderInfo | None:
@@ -88,11 +98,12 @@ async def _force(where: Where, name: str, holder: LeaderInfo) -> LeaderInfo | No
 
 
 def _wanted(name: str, holder: LeaderInfo) -> bool:
-    say(f"{printable(name)}, {words.seat_line(holder)}")
+    say(f"{printable(name)}, {words.seat_line(holder, datetime.now(UTC))}")
     if not sys.stdin.isatty():
         raise MistakeError("there is no terminal to ask on: say --yes if you mean it")
     return click.confirm("Take the seat from it?", err=True)
 
 
-def _what(name: str, seat: int | None) -> str:
-    return repr(name) if seat is None else f"{name!r}, seat {seat}"
+def _nobody(where: Where, name: str, seat: int | None) -> str:
+    what = repr(name) if seat is None else f"{name!r}, seat {seat}"
+    return absent(where, [name]).get(name, f"nobody leads {what}")

@@ -44,8 +44,9 @@ class PlainLines:
 
     def show(self, happened: news.News) -> None:
         """Print it."""
-        for line in news.lines(happened):
-            tell(f"{clock_time(datetime.now(UTC))} {line}")
+        now = datetime.now(UTC)
+        for line in news.lines(happened, now):
+            tell(f"{clock_time(now)} {line}")
 
 
 class Table:

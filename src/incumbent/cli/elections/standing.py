@@ -4,10 +4,12 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from incumbent.cli.asking import Where, ask, asking_candidates
-from incumbent.cli.elections.words import clock_time
+from incumbent.cli.durations import age
+from incumbent.cli.elections.absent import absent
 from incumbent.cli.endings import MistakeError
 from incumbent.cli.output import say, tell, tell_json
 from incumbent.cli.tenants import election
@@ -39,10 +41,10 @@ def candidates(where: Where, name: str, spelled: str | None, *, as_json: bool) -
         tell_json({"name": name, "candidates": values})
         return
     for value in values:
-        for line in _lines(value):
+        for line in _lines(value, datetime.now(UTC)):
             tell(line)
     if not values:
-        say(f"nobody stands for {name!r}")
+        say(absent(where, [name]).get(name, f"nobody stands for {name!r}"))
 
 
 def strategy_of(spelled: str) -> Strategy:
@@ -91,15 +93,17 @@ def _value(candidate: Candidate, result: ElectionResult, *, ranked: bool) -> dic
     return value
 
 
-def _lines(value: dict[str, Any]) -> Iterator[str]:
+def _lines(value: dict[str, Any], now: datetime) -> Iterator[str]:
     told = ", ".join(printable(f"{key}={each}") for key, each in value["metadata"].items())
     score = "" if value.get("score") is None else f"score {value['score']:g}, "
     place = "" if "rank" not in value else f"{value['rank'] + 1}. "
     early = f" ({value['early_failures']} early in a row)" if value["early_failures"] else ""
     stands = "" if value["contending"] else ", not waiting to lead"
+    succeeded, failed = value["successes"], value["failures"]
     yield (
-        f"{place}{printable(value['node_id'])}: {score}since {clock_time(value['registered_at'])},"
-        f" {value['successes']} successes, {value['failures']} failures{early}{stands}"
+        f"{place}{printable(value['node_id'])}: {score}for {age(value['registered_at'], now)},"
+        f" {succeeded} success{'es' * (succeeded != 1)},"
+        f" {failed} failure{'s' * (failed != 1)}{early}{stands}"
     )
     if told:
         yield f"   {told}"

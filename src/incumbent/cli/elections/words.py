@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from incumbent import LeaderInfo, LeaderState
 from incumbent.cli.asking import Unreadable
+from incumbent.cli.durations import about, age
 from incumbent.printable import printable
 
 _WRONG_TYPE: Final = re.compile(r"WRONGTYPE .*: (\S.*)")
@@ -37,17 +38,18 @@ def state_value(name: str, state: LeaderState | Unreadable) -> dict[str, Any]:
     return {"name": name, "leaders": leaders, "waiting": state.waiting}
 
 
-def seat_line(leader: LeaderInfo) -> str:
+def seat_line(leader: LeaderInfo, now: datetime) -> str:
     """Who has a seat, for people."""
-    leads = "led, its seat is still kept" if leader.retained else "leads"
-    return (
-        f"seat {leader.seat}: {printable(leader.leader_id)} {leads}, fence {leader.fence},"
-        f" since {clock_time(leader.since)}, {leader.remaining:.1f} s left"
-    )
+    left = about(leader.remaining)
+    if leader.retained:
+        leads = f"led, the seat is kept for {left}"
+    else:
+        leads = f"leads for {age(leader.since, now)}, lease {left}"
+    return f"seat {leader.seat}: {printable(leader.leader_id)} {leads}, fence {leader.fence}"
 
 
-def state_lines(states: Mapping[str, LeaderState | Unreadable]) -> Iterable[str]:
-    """All there is to say about some elections."""
+def state_lines(states: Mapping[str, LeaderState | Unreadable], now: datetime) -> Iterable[str]:
+    """All there is to say about some elections at `now`."""
     for name, state in states.items():
         if isinstance(state, Unreadable):
             yield unreadable_line(name, state)
@@ -56,7 +58,7 @@ def state_lines(states: Mapping[str, LeaderState | Unreadable]) -> Iterable[str]
         nobody = "" if state.leaders else ": nobody leads"
         yield f"{printable(name)}{nobody}{waiting}"
         for leader in state.leaders:
-            yield f"  {seat_line(leader)}"
+            yield f"  {seat_line(leader, now)}"
 
 
 def unreadable_line(name: str, state: Unreadable) -> str:
@@ -78,7 +80,9 @@ def trouble_in_short(name: str, reason: str) -> str:
     return re.sub(rf"\S*\{{{re.escape(name)}\}}:", "", said)
 
 
-def change_lines(name: str, old: LeaderState | None, new: LeaderState) -> Iterable[str]:
+def change_lines(
+    name: str, old: LeaderState | None, new: LeaderState, now: datetime
+) -> Iterable[str]:
     """What has changed in an election; all there is to say about it when there was no `old`."""
     before = {} if old is None else {each.seat: each for each in old.leaders}
     after = {each.seat: each for each in new.leaders}
@@ -88,7 +92,7 @@ def change_lines(name: str, old: LeaderState | None, new: LeaderState) -> Iterab
     for seat, leader in after.items():
         known = before.get(seat)
         if known is None or (known.fence, known.retained) != (leader.fence, leader.retained):
-            yield f"{shown}: {seat_line(leader)}"
+            yield f"{shown}: {seat_line(leader, now)}"
     if old is None and not after:
         yield f"{shown}: nobody leads"
 

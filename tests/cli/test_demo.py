@@ -334,6 +334,6 @@ def test_a_reader_that_goes_away() -> None:
     with running() as run:
         run.read_until("three processes")
         run.stdout.close()
-        assert run.process.wait() == 1
+        assert run.process.wait() == 141
         run.process.stdout = None
         assert run.left() == []

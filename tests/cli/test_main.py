@@ -96,6 +96,7 @@ def test_help(run: Run) -> None:
         assert code == 0
         assert max(map(len, out.splitlines())) <= 80
         assert "\\b" not in out, "what keeps lines as they are is no text"
+    assert pages[0][1].count("...") == 1, "in the usage: each command is told in one line"
     assert all(f"  {name} " in pages[0][1] for name in ("campaign", "demo", "run"))
     assert "Exit code 0" in pages[1][1]
     assert "crontab of several hosts NEEDS --once-per" in pages[2][1]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from incumbent.cli import durations
+from incumbent import durations
 from incumbent.cli.output import LONGEST_SENTENCE, in_json, say, tell, tell_json
 
 NASTY = "a\x1b[2J\x9b\r\n\tb\x7f\u202etxt\u200b\ud800"

@@ -10,8 +10,7 @@ from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.connection import SSLConnection
 from redis.exceptions import OutOfMemoryError
 
-from incumbent import LeaderInfo, OncePer, Skipped, events
-from incumbent.cli import durations
+from incumbent import LeaderInfo, OncePer, Skipped, durations, events
 from incumbent.cli.connection import connect
 from incumbent.cli.endings import MistakeError, UnavailableError
 from incumbent.cli.parameters import PERIOD, WAIT

@@ -10,7 +10,7 @@ import shutil
 import sys
 import textwrap
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from incumbent.printable import printable
 
@@ -26,7 +26,7 @@ LONGEST_SENTENCE: Final = 1000
 
 def tell(line: str) -> None:
     """Write a line to stdout: what the command was asked for."""
-    print(_folded(printable(line, longest=None)), flush=True)
+    print(_folded(printable(line, longest=None), sys.stdout), flush=True)
 
 
 def tell_json(value: Any) -> None:
@@ -38,7 +38,7 @@ def say(sentence: str) -> None:
     """Write a line to stderr: what a person should know. Who closed stderr misses it."""
     line = printable(" ".join(sentence.split()), LONGEST_SENTENCE)
     try:
-        print(f"incumbent: {line}", file=sys.stderr, flush=True)
+        print(_folded(f"incumbent: {line}", sys.stderr), file=sys.stderr, flush=True)
     except (OSError, ValueError):
         return
 
@@ -54,9 +54,9 @@ def say_lines(text: str) -> None:
         print(printable(line, LONGEST_SENTENCE), file=sys.stderr)
 
 
-def _folded(line: str) -> str:
+def _folded(line: str, stream: TextIO) -> str:
     """`line`, which goes on in the next one where a terminal ends, between two words and set in."""
-    if not sys.stdout.isatty():
+    if not stream.isatty():
         return line
     first = textwrap.TextWrapper(
         width=shutil.get_terminal_size().columns,

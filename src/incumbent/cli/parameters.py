@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from incumbent.cli import durations
+from incumbent import durations
 from incumbent.cli.connection import DEFAULT_URL
 from incumbent.cli.endings import UnavailableError, in_options
 from incumbent.periods import OncePer

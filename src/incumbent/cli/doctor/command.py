@@ -20,7 +20,7 @@ from incumbent.cli.parameters import DURATION, asks, json_option
 )
 @click.pass_context
 def doctor(context: click.Context, /, *, lease: float, as_json: bool, **where: Any) -> None:
-    r"""Is the server fit for elections? What is not, what it means, what to do.
+    r"""Tell whether the server is fit for elections, and what to do.
 
     \b
     incumbent doctor

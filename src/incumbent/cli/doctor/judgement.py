@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from incumbent.durations import about, exact
 from incumbent.stores.redis import fitness
 from incumbent.stores.redis.facts import CONNECTING, NO_ANSWER, TRIES, Facts, Trouble
 from incumbent.stores.redis.fitness import Finding
@@ -77,9 +78,9 @@ def _answers(facts: Facts, lease: float) -> Iterator[Finding]:
         means, advice = "round trips were not measured", "let this user run PING"
         yield Finding("latency", "note", _unknown(facts, "PING"), means, advice)
         return
-    found = f"{facts.round_trip * 1000:.1f} ms for a round trip"
+    found = f"{about(facts.round_trip)} for a round trip"
     if facts.round_trip > lease / 6:
-        means = f"a renewal has {lease / 6:.2g} s at most with a lease of {lease:g} s"
+        means = f"a renewal has {about(lease / 6)} at most with a lease of {exact(lease)}"
         yield Finding("latency", "wrong", found, means, "use a longer lease, or a nearer server")
     else:
         yield Finding("latency", "ok", found)
@@ -209,12 +210,12 @@ def _clock(facts: Facts) -> Iterator[Finding]:
         yield Finding("clock", "note", _unknown(facts, "TIME"), means, advice)
         return
     side = "ahead of" if facts.ahead > 0 else "behind"
-    found = f"{abs(facts.ahead):.3f} s {side} ours"
+    found = f"{about(abs(facts.ahead))} {side} ours"
     if facts.strayed > 0.01 * facts.watched + (facts.round_trip or 0.0) + 0.02:
         yield Finding(
             "clock",
             "wrong",
-            f"it went {facts.strayed:.3f} s apart from ours within {facts.watched:.1f} s",
+            f"it went {about(facts.strayed)} apart from ours within {about(facts.watched)}",
             "leases end by the server's clock: when that steps forward, two may lead",
             "let it be slewed, not stepped (chrony, ntpd -x), on both machines",
         )

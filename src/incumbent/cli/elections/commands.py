@@ -27,7 +27,7 @@ seat_option: Final = click.option(
 def status(
     context: click.Context, /, *, names: tuple[str, ...], as_json: bool, **where: Any
 ) -> None:
-    r"""Show who leads NAME, and how many stand in line; or all elections.
+    r"""Show who leads NAME, and how many wait; or all elections.
 
     \b
     incumbent status

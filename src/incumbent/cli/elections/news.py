@@ -6,13 +6,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from incumbent import LeaderState, Outage
 from incumbent.cli.asking import Unreadable
-from incumbent.cli.durations import age
 from incumbent.cli.elections.words import (
     change_lines,
     clock_time,
     state_value,
     unreadable_line,
 )
+from incumbent.durations import age
 from incumbent.printable import printable
 
 ONE_BY_ONE: Final = 3

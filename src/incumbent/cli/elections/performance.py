@@ -8,11 +8,11 @@ import click
 
 from incumbent import LeaderInfo, LeaderState
 from incumbent.cli.asking import Unreadable, Where, ask, asking, insist
-from incumbent.cli.durations import about
 from incumbent.cli.elections import words
 from incumbent.cli.elections.absent import absent
 from incumbent.cli.endings import MistakeError
 from incumbent.cli.output import say, tell, tell_json
+from incumbent.durations import about
 from incumbent.printable import printable
 
 

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from incumbent.cli.asking import Where, ask, asking_candidates
-from incumbent.cli.durations import age
 from incumbent.cli.elections.absent import absent
 from incumbent.cli.endings import MistakeError
 from incumbent.cli.output import say, tell, tell_json
 from incumbent.cli.tenants import election
+from incumbent.durations import age
 from incumbent.events import Event, RecordsUnreadable, StrategiesDiffer
 from incumbent.printable import printable
 from incumbent.strategy import Candidate, ElectionResult, Fifo, Strategy

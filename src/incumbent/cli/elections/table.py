@@ -14,8 +14,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from incumbent import LeaderInfo, LeaderState, Outage
-from incumbent.cli.durations import age
 from incumbent.cli.elections.keys import View, within
+from incumbent.durations import age
 from incumbent.printable import printable
 
 GAP: Final = 2

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from incumbent import LeaderInfo, LeaderState
 from incumbent.cli.asking import Unreadable
-from incumbent.cli.durations import about, age
+from incumbent.durations import about, age
 from incumbent.printable import printable
 
 _WRONG_TYPE: Final = re.compile(r"WRONGTYPE .*: (\S.*)")

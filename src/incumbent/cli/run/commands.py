@@ -115,7 +115,7 @@ def run_once(
     skip_exit_code: int,
     **arguments: Any,
 ) -> None:
-    r"""Run CMD, if elected in NAME, and only as long as this host leads.
+    r"""Run CMD if elected in NAME, only as long as this host leads.
 
     \b
     incumbent run migrate --wait 5m -- ./manage.py migrate

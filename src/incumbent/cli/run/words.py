@@ -1,8 +1,8 @@
 """What the commands have to say on stderr: one line for each thing that a person should know."""
 
 from incumbent import Skipped
-from incumbent.cli.durations import about
 from incumbent.cli.endings import in_options
+from incumbent.durations import about
 from incumbent.events import (
     AttemptDelayed,
     Event,

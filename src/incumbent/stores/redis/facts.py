@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from redis import exceptions as redis_errors
 from redis.asyncio import Redis
 
+from incumbent.durations import about
 from incumbent.periods import MOST_TOLERANCE
 from incumbent.stores.base import Budget
 from incumbent.stores.redis import faults
@@ -416,16 +417,15 @@ class _Look:
             longest = await self._ask("HGET", wish)
             if longest is not None and _number(longest) and ttl > int(longest):
                 most = int(longest) / 1000
-                return [
-                    f"{text(key)} lives for {ttl / 1000:.0f} s, {most:g} s at most were asked for"
-                ]
+                lives = f"{text(key)} lives for {about(ttl / 1000)}"
+                return [f"{lives}, {about(most)} at most were asked for"]
         elif part == "tick":
             tick = await self._ask("GET", partial(self._client.get, key))
             begins = "" if tick is None else text(tick).partition(" ")[0]
             if _number(begins):
                 early = int(begins) / 1000 - (time.time() + ahead)
                 if early > NEARLY_NOW:
-                    return [f"{text(key)} is of a period that begins in {early:.0f} s"]
+                    return [f"{text(key)} is of a period that begins in {about(early)}"]
         return []
 
     async def _complaints(self, key: bytes, its: Named) -> list[str]:

@@ -15,6 +15,7 @@ from redis.asyncio import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from incumbent.durations import exact
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.keys import keys_of
 from incumbent.stores.redis.store import Client
@@ -51,7 +52,7 @@ async def answer(request: Awaitable[T], within: float) -> T:
         async with asyncio.timeout(within):
             return await request
     except TimeoutError:
-        raise redis_errors.TimeoutError(f"no answer within {within:g} s") from None
+        raise redis_errors.TimeoutError(f"no answer within {exact(within)}") from None
     except redis_errors.RedisClusterException as error:  # which is no RedisError
         raise redis_errors.ConnectionError(str(error)) from None
 

@@ -28,6 +28,9 @@ from incumbent.stores.redis.way import Ears
 PATIENCE: Final = Budget(4.0, 2.0)
 """For requests that nobody waits for."""
 
+PARTING: Final = 0.5
+"""Seconds for which a closing waits for those among them that give a place back."""
+
 
 class Lines:
     """The lines of one process, by election."""
@@ -40,6 +43,7 @@ class Lines:
         self._inbox = ears
         self._lines: dict[str, Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._leaving: set[asyncio.Task[None]] = set()
         self._closed = False
         self._loop = asyncio.get_running_loop()
         self._pid = process.pid
@@ -74,7 +78,9 @@ class Lines:
         """End the inbox and all tasks. Who still stands in line goes by time from now on."""
         self._closed = True
         await self._inbox.aclose()
-        await stop(*self._tasks)
+        if self._leaving:  # one round trip, from a server that answers
+            await asyncio.wait(self._leaving, timeout=PARTING)
+        await stop(*self._tasks, *self._leaving)
 
     async def forsake(self) -> None:
         """Let go of what belongs to a loop that is gone, or to the process that forked this one."""
@@ -102,11 +108,11 @@ class Lines:
 
     def start_touch(self, line: Line) -> None:
         """Run the line's `touch` in a task of its own."""
-        self._start(line.touch, "incumbent touch")
+        self._start(self._tasks, line.touch, "incumbent touch")
 
     def start_leave(self, line: Line, place: bytes) -> None:
         """Let `place` leave the line in a task of its own; it is somebody else's turn."""
-        self._start(partial(self._leave_quietly, line, place), "incumbent leave")
+        self._start(self._leaving, partial(self._leave_quietly, line, place), "incumbent leave")
 
     async def ask_touch(self, line: Line, place: ServerPlace, probe: int) -> Touch:
         """Send a touch."""
@@ -132,7 +138,12 @@ class Lines:
         channels = channels_of(self._prefix, line.election, self._caller.database)
         return channels + b"inbox:" + self._process
 
-    def _start(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+    def _start(
+        self,
+        tasks: set[asyncio.Task[None]],
+        work: Callable[[], Coroutine[Any, Any, None]],
+        name: str,
+    ) -> None:
         task = self._loop.create_task(work(), name=name, context=Context())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)

@@ -6,8 +6,10 @@ of text or take no room, so that two names look the same. All of these are spell
 `repr` does: ``\x1b``, ``\n``, ``\u202e``.
 """
 
+import json
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 LONGEST: Final = 255
 """Characters of one text: no name of ours is longer, so a longer one was written by others."""
@@ -36,6 +38,11 @@ def printable(text: str, longest: int | None = LONGEST) -> str:
     if is_printable(text):
         return text
     return "".join(each if is_printable(each) else _spelled(each) for each in text)
+
+
+def printable_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
+    """`value` as one line of JSON in printable ASCII; `default` is that of `json.dumps`."""
+    return json.dumps(value, default=default).replace("\x7f", "\\u007f")
 
 
 def _spelled(character: str) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from incumbent import durations
-from incumbent.cli.output import LONGEST_SENTENCE, in_json, say, tell, tell_json
+from incumbent.cli.output import LONGEST_SENTENCE, say, tell, tell_json
 
 NASTY = "a\x1b[2J\x9b\r\n\tb\x7f\u202etxt\u200b\ud800"
 
@@ -50,12 +50,13 @@ def test_nobody_hears_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     assert heard.closed
 
 
-def test_times_for_programs() -> None:
+def test_times_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     """In UTC, as ISO 8601 has them."""
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    assert in_json({"at": at}) == '{"at": "2026-01-01T00:00:00Z"}'
+    tell_json({"at": at})
+    assert capsys.readouterr().out == '{"at": "2026-01-01T00:00:00Z"}\n'
     with pytest.raises(TypeError, match="no JSON for object"):
-        in_json(object())
+        tell_json(object())
 
 
 @pytest.mark.parametrize(

@@ -376,3 +376,19 @@ def test_without_fastapi_a_friendly_line_says_what_to_install() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=150)
     assert run.returncode == 1
     assert "pip install 'incumbent[fastapi]'" in run.stderr.splitlines()[-1]
+
+
+async def test_the_page_does_nothing_on_a_terminal(elector: LeaderElector, valkey: Server) -> None:
+    """Ids of leaders come from whoever may write to the server, and pages are read with curl."""
+    harmful = "a\x1b[2J\x9b2J\x7f\u202etxt\u200b\n"
+    valkey.cli("HSET", seat_key("one"), "token", "t", "leader", harmful, "fence", "9", "since", "1")
+    valkey.cli("PEXPIRE", seat_key("one"), 60_000)
+    app = FastAPI()
+    app.include_router(status_router(elector, "one"))
+    async with running(app) as client:
+        page = await client.get("/leadership")
+    assert page.headers["content-type"] == "application/json"
+    assert page.text.isascii()
+    assert page.text.isprintable()
+    (leader,) = page.json()["elections"][0]["leaders"]
+    assert leader["leader_id"] == harmful

@@ -4,7 +4,6 @@ What is written may hold names, leader ids, reasons and errors that come from st
 them moves the cursor, or forges a line. A full screen gets its texts from `printable`, too.
 """
 
-import json
 import os
 import shutil
 import sys
@@ -12,7 +11,7 @@ import textwrap
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
-from incumbent.printable import printable
+from incumbent.printable import printable, printable_json
 
 DUMB: Final = ("", "dumb", "unknown")
 """Kinds of terminals, as TERM names them, that show an escape sequence instead of obeying it."""
@@ -31,7 +30,7 @@ def tell(line: str) -> None:
 
 def tell_json(value: Any) -> None:
     """Write a line of JSON to stdout, for programs."""
-    print(in_json(value), flush=True)
+    print(printable_json(value, default=_time), flush=True)
 
 
 def say(sentence: str) -> None:
@@ -65,11 +64,6 @@ def _folded(line: str, stream: TextIO) -> str:
         break_on_hyphens=False,
     )
     return first.fill(line)
-
-
-def in_json(value: Any) -> str:
-    """One line of JSON, in printable ASCII: any pipe carries it, and any terminal may show it."""
-    return json.dumps(value, default=_time).replace("\x7f", "\\u007f")
 
 
 def _time(value: object) -> str:

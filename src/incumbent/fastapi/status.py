@@ -7,9 +7,18 @@ wait for ever.
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 
 from incumbent.asgi.pages import reachable, status
 from incumbent.asgi.service import AnyElector
+from incumbent.printable import printable_json
+
+
+class _PrintableResponse(JSONResponse):
+    """JSON that may be shown on a terminal, whatever others have chosen to be called."""
+
+    def render(self, content: Any) -> bytes:
+        return printable_json(content).encode("ascii")
 
 
 def status_router(
@@ -35,7 +44,14 @@ def status_router(
             response.status_code = 503
         return {"ready": is_reachable}
 
-    router.add_api_route(path, show, methods=["GET"], summary="Who leads", tags=["leadership"])
+    router.add_api_route(
+        path,
+        show,
+        methods=["GET"],
+        response_class=_PrintableResponse,
+        summary="Who leads",
+        tags=["leadership"],
+    )
     if ready_path is not None:
         router.add_api_route(
             ready_path, ready, methods=["GET"], summary="Is Redis in reach", tags=["leadership"]

@@ -75,7 +75,7 @@ def shown(seconds: float) -> str:
 
 def about(seconds: float) -> str:
     """To be read at a glance, in two units at most: ``350ms``, ``4.2s``, ``3m12s``, ``2d5h``."""
-    milliseconds = float(f"{seconds / UNITS['ms']:.3g}")
+    milliseconds = round(float(f"{seconds / UNITS['ms']:.3g}"), 2)
     if 0 < milliseconds * UNITS["ms"] < 1:
         return f"{decimal(milliseconds)}ms"
     for (unit, length), (smaller, step) in pairwise((*LONG, ("s", 1))):

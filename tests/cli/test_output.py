@@ -64,6 +64,7 @@ def test_times_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (0, "0s", "0s"),
         (0.0004, "0.4ms", "0.4ms"),
+        (0.00000858, "0.01ms", "0.00858ms"),
         (0.25, "250ms", "250ms"),
         (0.7734, "773ms", "773.4ms"),
         (0.99999, "1s", "999.99ms"),

@@ -159,6 +159,31 @@ def test_a_table(valkey: Server, runs: Runs) -> None:
     assert not {"\u202e", "\u200b", "\x9b", "\x07", "\x08"} & set(terminal.raw)
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("fence", "abc\x1b", r"fence 'abc\\x1b', since '1'"),
+        ("fence", "9" * 5000, f"fence '{'9' * 37}...', since '1'"),
+        ("since", "9" * 20, f"fence '9', since '{'9' * 20}'"),
+        ("since", "-" + "9" * 17, f"fence '9', since '-{'9' * 17}'"),
+    ],
+)
+def test_a_corrupt_seat_is_one_bad_line(
+    ask: Inside, valkey: Server, field: str, value: str, said: str
+) -> None:
+    """It ends neither `status` nor the command that asks for the seat with a traceback."""
+    led_by(valkey, "bad", "somebody")
+    led_by(valkey, "good", "somebody")
+    valkey.cli("HSET", seat("bad"), field, value)
+    bad, good, _ = ask("status").out.splitlines()
+    assert (bad, good) == (f"bad: cannot be read: seat 0 is corrupt: {said}", "good")
+    for arguments in (("run", "bad", "--", "true"), ("candidates", "bad"), ("watch", "bad")):
+        answer = ask(*arguments)
+        assert answer.code == 69
+        harmless(answer, lines=0, errors=1)
+        assert answer.err.endswith(f": seat 0 is corrupt: {said}\n")
+
+
 @contextmanager
 def standing(
     server: Server, node: str, metadata: dict[str, str], tenant: str | None = None

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from redis.exceptions import InvalidResponse
+
+from incumbent.printable import printable
 from incumbent.results import LeaderInfo
 from incumbent.stores.base import instant
 
@@ -13,13 +16,25 @@ def text(value: Any) -> str:
 
 
 def leader_of(seat: Sequence[Any]) -> LeaderInfo:
-    """Who has the seat, as `state.lua` tells it: number, leader, fence, since, TTL, retained."""
+    """Who has the seat, as `state.lua` tells it: number, leader, fence, since, TTL, retained.
+
+    Raises:
+        InvalidResponse: somebody else has written to it. That is an error of the server's answer
+            and of this election, like a key of the wrong type.
+    """
     number, leader, fence, since, ttl, retained = seat
-    return LeaderInfo(
-        leader_id=bytes(leader).decode(errors="replace"),
-        seat=int(number),
-        fence=int(fence),
-        since=instant(int(since)),
-        remaining=max(0, int(ttl)) / 1000,
-        retained=bool(retained),
-    )
+    try:
+        return LeaderInfo(
+            leader_id=bytes(leader).decode(errors="replace"),
+            seat=int(number),
+            fence=int(fence),
+            since=instant(int(since)),
+            remaining=max(0, int(ttl)) / 1000,
+            retained=bool(retained),
+        )
+    except (ValueError, TypeError, OverflowError, OSError):  # the last two: no time of a calendar
+        shown = ", ".join(
+            f"{name} {printable(text(value), 40)!r}"
+            for name, value in (("fence", fence), ("since", since))
+        )
+        raise InvalidResponse(f"seat {text(number)} is corrupt: {shown}") from None

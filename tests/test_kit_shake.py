@@ -166,28 +166,29 @@ def test_who_has_ended_is_not_stopped(
     assert not Stop(process, watcher).begin()
 
 
-def _stopped_once_more(process: Process) -> None:
-    send(process, signal.SIGSTOP)
+def _stopped_once_more(stop: Stop) -> None:
+    send(stop.process, signal.SIGSTOP)
 
 
-def _continued_and_stopped(process: Process) -> None:
-    send(process, signal.SIGCONT)
-    wait_until_blocking(lambda: not _is_stopped(process), what="it continues")
-    send(process, signal.SIGSTOP)
-    wait_until_blocking(lambda: _is_stopped(process), what="it is stopped again")
+def _continued_and_stopped(stop: Stop) -> None:
+    send(stop.process, signal.SIGCONT)
+    wait_until_blocking(lambda: not _is_stopped(stop.process), what="it continues")
+    stop.look()
+    send(stop.process, signal.SIGSTOP)
+    wait_until_blocking(lambda: _is_stopped(stop.process), what="it is stopped again")
 
 
 @pytest.mark.parametrize("by_a_test", [_stopped_once_more, _continued_and_stopped])
 def test_whom_a_test_stops_meanwhile_stays_stopped(
-    sleeper: Process, watcher: Watcher, by_a_test: Callable[[Process], None]
+    sleeper: Process, watcher: Watcher, by_a_test: Callable[[Stop], None]
 ) -> None:
     """A frozen server that answered would be the end of that test."""
     stop = Stop(sleeper, watcher)
     assert stop.begin()
     wait_until_blocking(lambda: _is_stopped(sleeper), what="it is stopped")
-    by_a_test(sleeper)
+    stop.look()
+    by_a_test(stop)
     stop.end()
-    watcher.tell("-", sleeper)  # a round of the watcher: nothing that it does follows
     assert _is_stopped(sleeper)
     send(sleeper, signal.SIGCONT)
     wait_until_blocking(lambda: not _is_stopped(sleeper), what="it continues")
@@ -198,10 +199,26 @@ def test_whom_a_test_continues_meanwhile_goes_on(sleeper: Process, watcher: Watc
     stop = Stop(sleeper, watcher)
     assert stop.begin()
     wait_until_blocking(lambda: _is_stopped(sleeper), what="it is stopped")
+    stop.look()
     send(sleeper, signal.SIGCONT)
     wait_until_blocking(lambda: not _is_stopped(sleeper), what="it continues")
     stop.end()
     assert not _is_stopped(sleeper)
+
+
+def test_a_stop_that_ends_before_it_has_come_is_over(
+    start: Callable[[str], subprocess.Popen[str]], watcher: Watcher
+) -> None:
+    """A process stops when it is on a processor, which may be later than the end of our moment."""
+    busy = [_known(start("print('ready')\nwhile True: pass").pid) for _ in range(3)]
+    for turn in range(300):
+        stop = Stop(busy[turn % 3], watcher)
+        assert stop.begin()
+        for _ in range(turn % 4):
+            stop.look()
+        stop.end()
+    for process in busy:
+        wait_until_blocking(lambda one=process: not _is_stopped(one), what="it continues")  # type: ignore[misc]
 
 
 def test_ctrl_z_meanwhile_is_not_lost(

@@ -7,7 +7,6 @@ commands. What the tests themselves stop and continue is left to them.
 """
 
 import argparse
-import heapq
 import os
 import signal
 import subprocess
@@ -26,6 +25,8 @@ EVERY = 4.0
 """Seconds between two stops of one process, on average."""
 LOOK_EVERY = 0.25
 """Seconds between looks which processes there are."""
+WATCH_EVERY = 0.01
+"""Seconds between looks what the tests do to those who are stopped."""
 AWAKE = "RSD"
 SIDE_BY_SIDE = ["--dist", "worksteal", "-n", "8"]
 
@@ -108,7 +109,8 @@ class Shaker:
         own = read_status(os.getpid())
         self._terminal = own.terminal if own else 0
         self._there: list[Process] = []
-        self._stopped: list[tuple[float, int, Stop]] = []  # due, serial number
+        self._stopped: list[tuple[float, Stop]] = []
+        """With the moments at which they are to continue."""
 
     def run(self, tests: subprocess.Popen[bytes]) -> None:
         """Go on until the tests have ended."""
@@ -118,23 +120,19 @@ class Shaker:
             now = time.monotonic()
             if now >= looked + LOOK_EVERY:
                 self._there, looked = candidates(self._root, all_processes(), self._terminal), now
-            self._continue_due(now)
+            self._attend(now)
             if now >= last + choice.after:
                 self._stop(choice, now)
                 choice, last = draw(self._chance, self._every, len(self._there)), now
-            due = [
-                last + choice.after,
-                looked + LOOK_EVERY,
-                *(each[0] for each in self._stopped[:1]),
-            ]
-            time.sleep(max(0.0, min(due) - time.monotonic()))
+            next_look = WATCH_EVERY if self._stopped else LOOK_EVERY
+            time.sleep(max(0.0, min(next_look, last + choice.after - time.monotonic())))
 
     def close(self) -> None:
         """Let all continue."""
-        self._continue_due(float("inf"))
+        self._attend(float("inf"))
 
     def _stop(self, choice: Choice, now: float) -> None:
-        still = {stop.process for _, _, stop in self._stopped}
+        still = {stop.process for _, stop in self._stopped}
         awake = [each for each in self._there if each not in still]
         if not awake:
             return
@@ -142,11 +140,15 @@ class Shaker:
         stop, name = Stop(process, self._watcher), label(command_of(process))
         if stop.begin():
             self.tally.add(name, choice.length)
-            heapq.heappush(self._stopped, (now + choice.length, id(stop), stop))
+            self._stopped.append((now + choice.length, stop))
 
-    def _continue_due(self, now: float) -> None:
-        while self._stopped and self._stopped[0][0] <= now:
-            heapq.heappop(self._stopped)[2].end()
+    def _attend(self, now: float) -> None:
+        for due, stop in self._stopped:
+            if due <= now:
+                stop.end()
+            else:
+                stop.look()
+        self._stopped = [each for each in self._stopped if each[0] > now]
 
 
 def arguments(given: Sequence[str]) -> argparse.Namespace:

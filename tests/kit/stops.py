@@ -15,7 +15,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -25,8 +24,6 @@ STOPPED = "T"
 GONE = "ZX"
 JOB_CONTROL = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 """What SIGCONT would remove from what is pending, beside SIGSTOP."""
-SETTLING = 0.1
-"""Seconds within which a process stops, unless something uninterruptible keeps it."""
 
 
 class Process(NamedTuple):
@@ -107,8 +104,6 @@ class _Details(NamedTuple):
     state: str
     pending: int
     """One bit for each signal."""
-    switches: int
-    """How often it was put on a processor or taken off: constant while it is stopped."""
 
     def has_pending(self, number: int) -> bool:
         return bool(self.pending >> (number - 1) & 1)
@@ -120,9 +115,7 @@ def _details(process: Process) -> _Details | None:
     except OSError:
         return None
     told = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-    pending = int(told["SigPnd"], 16) | int(told["ShdPnd"], 16)
-    switches = sum(int(told[f"{kind}voluntary_ctxt_switches"]) for kind in ("", "non"))
-    return _Details(told["State"][0], pending, switches)
+    return _Details(told["State"][0], int(told["SigPnd"], 16) | int(told["ShdPnd"], 16))
 
 
 class Watcher:
@@ -155,7 +148,8 @@ class Stop:
     def __init__(self, process: Process, watcher: Watcher) -> None:
         self.process = process
         self._watcher = watcher
-        self._switches: int | None = None
+        self._stands = False
+        self._given_up = False
 
     def begin(self) -> bool:
         """Stop it; False if it cannot be."""
@@ -163,28 +157,31 @@ class Stop:
         if not send(self.process, signal.SIGSTOP):
             self._watcher.tell("-", self.process)
             return False
-        deadline = time.monotonic() + SETTLING
-        while (details := _details(self.process)) and time.monotonic() < deadline:
-            if details.state == STOPPED:
-                self._switches = details.switches
-                break
-            time.sleep(0.001)
         return True
+
+    def look(self) -> None:
+        """Take note of what others do to it; between two looks they can hide that they did."""
+        details = _details(self.process)
+        if details is None:
+            return
+        if details.state == STOPPED:
+            self._stands = True
+        elif self._stands:
+            self._given_up = True  # somebody let it continue, and has it from now on
 
     def end(self) -> None:
         """Let it continue, unless somebody else has stopped it meanwhile."""
+        self.look()
         details = _details(self.process)
-        if details is not None and self._is_ours(details):
+        if details is not None and not self._is_theirs(details):
             send(self.process, signal.SIGCONT)
             for number in filter(details.has_pending, JOB_CONTROL):
                 send(self.process, number)
         self._watcher.tell("-", self.process)
 
-    def _is_ours(self, details: _Details) -> bool:
-        if self._switches is None:  # it did not stop in time: it may do so yet
-            return True
-        unmoved = details.state == STOPPED and details.switches == self._switches
-        return unmoved and not details.has_pending(signal.SIGSTOP)
+    def _is_theirs(self, details: _Details) -> bool:
+        # A signal that comes while it stands still is pending; before that, it may be our own.
+        return self._given_up or (self._stands and details.has_pending(signal.SIGSTOP))
 
 
 def listed(lines: Iterable[str]) -> list[Process]:

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent
 PYTHONS = ["3.11", "3.12", "3.13"]
 LUA = ROOT / "src/incumbent/stores/redis/lua"
 CHOSEN = {"INCUMBENT_TEST_SERVER", "INCUMBENT_TEST_URL"}  # the user knows better
+IMAGES = {"INCUMBENT_TEST_IMAGE": os.environ.get("INCUMBENT_TEST_IMAGE", "valkey/valkey:9,redis:8")}
 FOUND = [version for version in PYTHONS if shutil.which(f"python{version}")]
 OLDEST, NEWEST = (FOUND[0], FOUND[-1]) if FOUND else (PYTHONS[0], PYTHONS[-1])
 COVERAGE = ROOT / ".coverage-data"
@@ -57,7 +58,7 @@ def install(session: nox.Session, *args: str) -> None:
         session.virtualenv.reuse_existing = False  # whatever is there is old or half-made
         session.virtualenv.create()
         session.install(*args)
-        if "test" in args:
+        if "test" in args and "types" not in args:
             session.run("pytest", "--collect-only", "-qq", silent=True)
         unfinished = stamp.with_suffix(".new")
         unfinished.write_text(key)
@@ -164,6 +165,18 @@ def matrix(session: nox.Session, client: str) -> None:
     install(session, "-e", ".[cli,cron,embedded,fastapi]", "--group", "test", of_the_client)
     env = {"INCUMBENT_TEST_LOOP": loop, "INCUMBENT_TEST_PARSER": parser}
     session.run("pytest", *SIDE_BY_SIDE, *(session.posargs or WIRE), env=env)
+
+
+@nox.session(default=False)
+def containers(session: nox.Session) -> None:
+    """The contract and the promises on servers in containers; skipped where there is no Docker."""
+    groups = ("--group", "test", "--group", "containers")
+    install(session, "-e", ".[cli,cron,embedded,fastapi]", *groups)
+    why = session.run("python", "-m", "kit.containers", env={"PYTHONPATH": "tests"}, silent=True)
+    if reason := str(why).strip():
+        session.skip(reason)
+    chosen = session.posargs or [*WIRE, "tests/test_kit_servers.py"]
+    session.run("pytest", *SIDE_BY_SIDE, *chosen, env=IMAGES)
 
 
 @nox.session(default=False)

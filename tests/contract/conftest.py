@@ -8,14 +8,14 @@ from contract.bench import MEMORY, Bench
 from contract.registrar import Registrar, registrar_on
 from incumbent.stores.memory import MemoryStore
 from incumbent.stores.redis import RedisStore
-from kit.binaries import KINDS, locate
+from kit.binaries import KINDS
 from kit.fixtures import CHOSEN, MakeClient
 from kit.leftovers import keys_without_ttl
-from kit.pool import EXTERNAL, ServerPool
+from kit.pool import ServerPool, missing
 from kit.servers import Server
 
 # What is missing is told once by the kit's own tests, unless it was asked for.
-HERE = [kind for kind in CHOSEN if kind == EXTERNAL or locate(kind).path or CHOSEN != KINDS]
+HERE = [kind for kind in CHOSEN if not missing(kind) or CHOSEN != KINDS]
 
 
 @pytest.fixture(params=[MEMORY, *HERE])
@@ -30,8 +30,8 @@ async def bench(
     if kind == MEMORY:
         yield Bench(MemoryStore(), None)
         return
-    if kind != EXTERNAL and locate(kind).path is None:
-        pytest.skip(f"no {kind}: {locate(kind).reason}")
+    if reason := missing(kind):
+        pytest.skip(reason)
     server = server_pool.get(kind)
     store = RedisStore(make_client(server), "incumbent")
     yield Bench(store, server)
@@ -69,8 +69,8 @@ async def registrar(
         memory = MemoryStore()
         yield Registrar(memory.registry, memory)
         return
-    if kind != EXTERNAL and locate(kind).path is None:
-        pytest.skip(f"no {kind}: {locate(kind).reason}")
+    if reason := missing(kind):
+        pytest.skip(reason)
     server = server_pool.get(kind)
     async with registrar_on(server, make_client(server)) as on_server:
         yield on_server

@@ -8,9 +8,8 @@ import pytest
 from durability.scene import NO_DELAY, AnyElector, House, elector_of, lasting
 from incumbent import LeaderOptions
 from incumbent.events import Hook
-from kit.fixtures import CHOSEN, HasUrl, MakeClient
+from kit.fixtures import CHOSEN, ELSEWHERE, HasUrl, MakeClient
 from kit.leftovers import keys_without_ttl
-from kit.pool import EXTERNAL
 from kit.servers import Server
 from promises.scene import Journal
 
@@ -39,8 +38,8 @@ def journal() -> Journal:
 @pytest.fixture(scope="session")
 def shared_house() -> Iterator[House]:
     """One for the tests of this process: to bring a replica in step takes a second."""
-    if EXTERNAL in CHOSEN:
-        pytest.skip("needs servers that it may freeze; INCUMBENT_TEST_URL names one of yours")
+    if ELSEWHERE:
+        pytest.skip(ELSEWHERE)
     primary, replica = (Server(CHOSEN[0], args=NO_DELAY) for _ in range(2))
     with primary, replica:
         house = House(primary, replica)

@@ -85,6 +85,13 @@ _FINDERS: dict[str, Callable[[], Path]] = {
 KINDS: tuple[str, ...] = tuple(_FINDERS)
 
 
+def kind_of(image: str) -> str:
+    """The kind of server in a container's image, as "valkey-9": its name and its major release."""
+    name, _, tag = image.rpartition("/")[2].partition(":")
+    major = re.match(r"\d+", tag)
+    return f"{name}-{major[0]}" if major else name
+
+
 @cache
 def locate(kind: str) -> Binary:
     """The program for `kind`, which is one of KINDS."""

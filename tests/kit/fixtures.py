@@ -16,13 +16,21 @@ import pytest
 import redis.asyncio
 from redis.asyncio.connection import ConnectionPool
 
+from kit.binaries import KINDS
 from kit.leftovers import Complaints, keys_without_ttl, leftover_tasks, open_sockets
-from kit.pool import EXTERNAL, ServerPool, chosen_kinds
+from kit.pool import EXTERNAL, ServerPool, chosen_kinds, make_server, missing
 from kit.proxy import Proxy, Target
-from kit.servers import Server, locate
+from kit.servers import Server
 from kit.tls import Authority
 
 CHOSEN = chosen_kinds()
+ELSEWHERE = (
+    ""
+    if CHOSEN[0] in KINDS
+    else "needs servers that are processes of this machine, not those of "
+    "INCUMBENT_TEST_URL or INCUMBENT_TEST_IMAGE"
+)
+"""Why tests are skipped that need more of a server than to start, stop and freeze it."""
 HIREDIS = os.environ.get("INCUMBENT_TEST_PARSER") != "python"
 """Whether clients use hiredis where a test does not say it."""
 WIRES = [
@@ -115,7 +123,7 @@ def start_server(watched_prefixes: list[str]) -> Iterator[StartServer]:
 
     def start(kind: str = CHOSEN[0], **options: Any) -> Server:
         _need(kind)
-        started.append(Server(kind, **options))
+        started.append(make_server(kind, **options))
         return started[-1].start()
 
     try:
@@ -134,8 +142,8 @@ def own_server(start_server: StartServer) -> Server:
 
 
 def _need(kind: str) -> None:
-    if kind != EXTERNAL and locate(kind).path is None:
-        pytest.skip(f"no {kind}: {locate(kind).reason}")
+    if reason := missing(kind):
+        pytest.skip(reason)
 
 
 @contextmanager

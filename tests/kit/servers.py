@@ -48,6 +48,8 @@ class Server:
     """
 
     ours = True
+    has_socket = True
+    """Whether it can be reached by a Unix socket as well."""
 
     def __init__(
         self,
@@ -190,10 +192,10 @@ class Server:
 
     @property
     def admin(self) -> redis.Redis:
-        """A plain synchronous client by the Unix socket: RESP2, text answers, five seconds."""
+        """A plain synchronous client of our own: RESP2, text answers, five seconds."""
         if self._admin is None:
             self._admin = redis.Redis(
-                unix_socket_path=str(self._socket),
+                **self._address(),
                 password=self.password,
                 protocol=2,
                 decode_responses=True,
@@ -230,24 +232,33 @@ class Server:
                 cwd=self._home,
                 env=self._environment(),
             )
+        return self._came_up()
+
+    def _came_up(self) -> bool:
         wait_until_blocking(
             lambda: not self.running or self._answers(), within=20, what=f"{self!r} answers"
         )
         return self.running
+
+    def _address(self) -> dict[str, Any]:
+        return {"unix_socket_path": str(self._socket)}
 
     def _environment(self) -> Mapping[str, str] | None:
         """What the process finds in its environment, if that is not what we have."""
         return None
 
     def _options(self) -> list[str]:
-        options = ["--bind", self.host, "--port", str(self.port), "--unixsocket", "s"]
-        options += ["--save", "", "--dir", str(self._home), "--daemonize", "no"]
-        options += ["--appendonly", "yes" if self._aof else "no", "--appendfsync", "always"]
+        options = ["--save", "", "--appendonly", "yes" if self._aof else "no"]
+        options += ["--appendfsync", "always"]
         if self.kind != "redis-6":  # there, DEBUG is always on and this option unknown
-            options += ["--enable-debug-command", "local"]
+            options += ["--enable-debug-command", "yes"]
         if self.password:
             options += ["--requirepass", self.password]
-        return [*options, *self._args]
+        return [*self._place(), *options, *self._args]
+
+    def _place(self) -> list[str]:
+        options = ["--bind", self.host, "--port", str(self.port), "--unixsocket", "s"]
+        return [*options, "--dir", str(self._home), "--daemonize", "no"]
 
     def _answers(self) -> bool:
         try:
@@ -300,6 +311,7 @@ class ExternalServer(Server):
     """
 
     ours = False
+    has_socket = False
 
     def __init__(self, url: str) -> None:
         super().__init__("url")

@@ -30,8 +30,7 @@ from incumbent.stores.redis import RedisStore
 from incumbent.stores.registry import Enrolled, Enrolment
 from incumbent.strategy import Metadata, Priority
 from kit.clocks import DAY, WHY_NOT, ClockServer, faketime
-from kit.fixtures import CHOSEN, MakeClient
-from kit.pool import EXTERNAL
+from kit.fixtures import CHOSEN, ELSEWHERE, MakeClient
 from kit.waiting import wait_until
 from promises.scene import (
     LEASE,
@@ -53,8 +52,8 @@ SOON = 30.0
 @pytest.fixture
 def server() -> Iterator[ClockServer]:
     """A server whose clock is a day ahead."""
-    if EXTERNAL in CHOSEN:
-        pytest.skip("needs a server whose clock it may set; INCUMBENT_TEST_URL names one of yours")
+    if ELSEWHERE:
+        pytest.skip(ELSEWHERE)
     if faketime() is None:
         pytest.skip(WHY_NOT)
     with ClockServer(CHOSEN[0], ahead=DAY) as started:

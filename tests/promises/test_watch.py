@@ -208,9 +208,11 @@ async def test_p11_another_database_is_another_election(
     own_server: Server, make_client: MakeClient, view: View, over: str
 ) -> None:
     """The same names in two databases: neither watches the other, nor waits for it."""
-    urls = {"tcp": own_server.url, "unix": own_server.unix_url}
-    one = make_client(urls[over])
-    other = make_client(urls[over].replace("/0", "/1").replace("db=0", "db=1"))
+    if over == "unix" and not own_server.has_socket:
+        pytest.skip("needs a server with a Unix socket on this machine")
+    url = own_server.url if over == "tcp" else own_server.unix_url
+    one = make_client(url)
+    other = make_client(url.replace("/0", "/1").replace("db=0", "db=1"))
     async with (
         LeaderElector(one, quick(lease_time=60), leader_id="one") as here,
         LeaderElector(other, quick(lease_time=60, wait_time=60), leader_id="other") as there,

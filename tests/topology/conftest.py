@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from redis.asyncio import RedisCluster
 
-from kit.binaries import locate
 from kit.cluster import Cluster
-from kit.fixtures import CHOSEN
-from kit.pool import EXTERNAL
+from kit.fixtures import CHOSEN, ELSEWHERE
+from kit.pool import missing
 from kit.proxy import Proxy
 from kit.sentinels import SERVICE, Watched
 from kit.servers import Server
@@ -26,10 +25,8 @@ def clusters() -> Iterator[Callable[[str], Cluster]]:
     started: dict[str, Cluster] = {}
 
     def get(kind: str) -> Cluster:
-        if kind == EXTERNAL:
-            pytest.skip("needs a cluster that it may harm; INCUMBENT_TEST_URL names one of yours")
-        if locate(kind).path is None:
-            pytest.skip(f"no {kind}: {locate(kind).reason}")
+        if reason := ELSEWHERE or missing(kind):
+            pytest.skip(reason)
         if kind not in started:
             started[kind] = Cluster(kind, replicas=kind == KINDS[0])
             started[kind].start()
@@ -104,8 +101,8 @@ def _has_all_back(client: Any) -> None:
 @pytest.fixture
 def start_watched() -> Iterator[StartWatched]:
     """Starts a primary and a replica under the eyes of a Sentinel."""
-    if EXTERNAL in CHOSEN:
-        pytest.skip("needs servers that it may kill; INCUMBENT_TEST_URL names one of yours")
+    if ELSEWHERE:
+        pytest.skip(ELSEWHERE)
     started: list[Watched] = []
 
     def start() -> Watched:

@@ -155,7 +155,7 @@ async def test_a_storm_repeats_by_its_seed(tmp_path: Path) -> None:
 
         deck = [(fake("x"), 1), (fake("y"), 2)]
         storm = Storm(
-            crew, seconds=0.2, lease_time=1, seed=seed, every=0.001, deck=deck, on_server=()
+            crew, seconds=1, lease_time=1, seed=seed, every=0.001, deck=deck, on_server=()
         )
         async with crew._stack:
             assert (await storm.rage()).total() == len(seen)

@@ -146,5 +146,5 @@ def test_the_checks_fail_the_test_that_left_something(tmp_path: Path) -> None:
 
 async def test_the_ready_client(client: "redis.asyncio.Redis", valkey: Server) -> None:
     """`client` is a plain redis-py client of the `valkey` server."""
-    await client.set("incumbent:x", "1", px=1000)
+    await client.set("incumbent:x", "1", px=60_000)
     assert valkey.cli("GET", "incumbent:x") == "1"

@@ -222,7 +222,7 @@ async def test_p6(
     """The action's own error wins, a loss is no success, a failed release changes nothing."""
     max_hold_time = 0.01 if case.lost and loss == "max_hold_time" else None
     store = (Unreleasing if release_fails else RedisStore)(client, "incumbent")
-    options = LeaderOptions(lease_time=0.3, max_hold_time=max_hold_time, on_loss=case.on_loss)
+    options = LeaderOptions(lease_time=2.1, max_hold_time=max_hold_time, on_loss=case.on_loss)
     elector = LeaderElector(store, options)
     body = Body(valkey, case, loss)
     run = Run(elector, case.entry, body)

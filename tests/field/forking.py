@@ -19,7 +19,7 @@ from kit.waiting import wait_until
 
 Facts = dict[str, Any]
 
-OPTIONS = LeaderOptions(lease_time=1.5, request_timeout=5)
+OPTIONS = LeaderOptions(lease_time=4, request_timeout=5)
 
 
 async def nothing() -> str:
@@ -85,7 +85,7 @@ def used(url: str) -> Facts:
         before = await use(elector)
         child = await ended(*fork(lambda: asyncio.run(use(elector))))
         after = await use(elector)
-        await client.set("mine", "x", px=1000)
+        await client.set("mine", "x", px=60_000)
         return {
             "child": child,
             "parent": after,

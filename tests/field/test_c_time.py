@@ -43,7 +43,8 @@ async def test_case_36_a_renewal_does_not_outlive_the_lease(
         proxy.silence()
         assert await leading == LeadershipLost("unreachable")
         await proxy.restore()
-    delayed = journal.of(RenewalDelayed)
+    last = journal.events.index(journal.of(TermRenewed)[-1])
+    delayed = [each for each in journal.events[last:] if isinstance(each, RenewalDelayed)]
     assert len(delayed) >= 2, "one attempt took all the time there was"
     assert [each.remaining for each in delayed] == sorted(
         (each.remaining for each in delayed), reverse=True

@@ -21,6 +21,7 @@ from kit.proxy import Proxy
 from kit.servers import Server
 from kit.waiting import wait_until
 from promises.scene import (
+    SLACK,
     Journal,
     Work,
     alive_key,
@@ -206,12 +207,15 @@ async def test_case_49_a_dead_holder_is_followed_when_its_lease_ends(
 ) -> None:
     """Nobody releases: the waiter sleeps to the end of that lease, however long its own is."""
     valkey.cli("HSET", seat_key("one"), "token", "dead", "leader", "dead", "fence", 1, "since", 1)
+    before = time.monotonic()
     valkey.cli("PEXPIRE", seat_key("one"), 700)
     began = time.monotonic()
     options = quick(lease_time=lease_time, wait_time=20)
     async with LeaderElector(make_client(valkey), options) as waiter:
         assert await waiter.run_if_leader("one", nothing) == "done"
-    assert 0.69 < time.monotonic() - began < 0.7 + 0.1 + 0.5, "soon after the lease's end"
+    ended = time.monotonic()
+    assert ended - before > 0.69
+    assert ended - began < 0.7 + SLACK, "soon after the lease's end"
 
 
 async def test_case_50_a_release_without_waiters_leaves_nothing_behind(
@@ -330,7 +334,7 @@ async def test_case_56_an_uncontended_election_subscribes_to_nothing(
         for _ in range(200):
             assert await elector.run_if_leader("one", nothing) == "done"
         assert calls(own_server) - before == 400
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20, "a tenth of a second each, were there a sleep"
         assert len(connections(own_server)) == 1
         assert "cmdstat_subscribe" not in own_server.admin.info("commandstats")
         assert all_keys(own_server) == {fence_key("one")}

@@ -303,7 +303,8 @@ async def test_case_71_a_primary_that_stays_read_only_is_a_loss(
         if isinstance(event, TermLost):
             rest.append(ttl_of(server, "one"))
 
-    async with LeaderElector(make_client(server), quick(), hooks=[journal, look]) as elector:
+    options = quick(lease_time=4, stop_grace=1.2)
+    async with LeaderElector(make_client(server), options, hooks=[journal, look]) as elector:
         leading = asyncio.create_task(elector.attempt("one", work))
         await work.began.wait()
         with demoted(server):
@@ -354,7 +355,8 @@ async def test_case_73_a_lease_that_was_evicted_is_lost(
     """
     server, work = start_server(), Work()
     fences: list[int] = []
-    async with LeaderElector(make_client(server), quick(), hooks=[journal]) as elector:
+    options = quick(lease_time=4)
+    async with LeaderElector(make_client(server), options, hooks=[journal]) as elector:
         leading = asyncio.create_task(elector.attempt("one", work))
         await work.began.wait()
         fences.append(work.lease.fence)

@@ -24,8 +24,11 @@ SLACK = 1.5
 
 
 def quick(**changes: Any) -> LeaderOptions:
-    """Options with a lease that is short, yet long enough for a busy machine to renew in time."""
-    return LeaderOptions(**({"lease_time": LEASE, "request_timeout": 1.0} | changes))
+    """Options with a lease that is short, yet long enough for a busy machine to renew in time.
+
+    What is about a server that does not answer says how long it waits for one.
+    """
+    return LeaderOptions(**({"lease_time": LEASE, "request_timeout": 5.0} | changes))
 
 
 class Journal:

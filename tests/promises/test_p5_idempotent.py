@@ -117,7 +117,7 @@ async def test_p5_a_release_whose_answer_was_lost_is_a_release(
     """It hears "not yours" the second time, because somebody leads by now: no loss, and no harm."""
     proxy, journal = await make_proxy(valkey), Journal()
     async with (
-        LeaderElector(make_client(proxy), quick(), hooks=[journal]) as elector,
+        LeaderElector(make_client(proxy), quick(request_timeout=1), hooks=[journal]) as elector,
         LeaderElector(make_client(valkey), quick()) as other,
     ):
         await warm(elector)

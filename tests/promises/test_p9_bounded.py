@@ -461,7 +461,7 @@ async def test_p9_who_slept_through_its_wait_leaves_the_line(
     valkey: Server, make_client: MakeClient, closed: bool
 ) -> None:
     """The loop stood still until no budget was left: the caller is free, and the place goes."""
-    wait, timeout = 0.2, 0.25
+    wait, timeout = 0.5, 1.0
     options = quick(lease_time=60, request_timeout=timeout, wait_time=wait)
     async with LeaderElector(make_client(valkey), quick(lease_time=60)) as holder:
         elector = LeaderElector(make_client(valkey), options)

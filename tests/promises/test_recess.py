@@ -328,6 +328,7 @@ async def test_a_clock_that_is_set_back_ends_a_recess_whenever_it_happens(
 ) -> None:
     """Also in the turn of the loop in which the recess begins: nobody sleeps for a day then."""
     day, real = 86_400 * 10**9, time.time_ns
+    monkeypatch.setattr("incumbent.engine.recess.LONGEST_SLEEP", 0.3)
     options = quick(once_per=OncePer(60, retry_failed=retry_failed))
     store = MemoryStore()
     elector = LeaderElector(store, quick())

@@ -30,7 +30,7 @@ class Town:
         journal = self.journals[name] = Journal()
         elector = self.electors[name] = StrategicElector(
             self._store() if store is None else store,
-            LeaderOptions(**({"lease_time": LEASE, "request_timeout": 1.0} | options)),
+            LeaderOptions(**({"lease_time": LEASE, "request_timeout": 5.0} | options)),
             strategy=strategy,
             node_id=name,
             hooks=[journal],

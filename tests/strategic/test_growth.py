@@ -107,8 +107,8 @@ async def test_standing_by_reads_no_candidates(start_server: StartServer) -> Non
     looks: dict[int, int] = {}
     commands: dict[int, int] = {}
     sent: dict[int, int] = {}
-    for size in SIZES:
-        server = start_server()
+
+    async def count(size: int, server: Server) -> None:
         async with fleet_of(server, size) as fleet:
             before = spent(server)
             await asyncio.sleep(4 * LEASE)
@@ -120,6 +120,10 @@ async def test_standing_by_reads_no_candidates(start_server: StartServer) -> Non
             looks[size] = sum(run.script == "snapshot" for run in watch.runs)
             commands[size] = after.commands - before.commands
             sent[size] = after.bytes_out - before.bytes_out
+
+    async with asyncio.TaskGroup() as both:
+        for size in SIZES:
+            both.create_task(count(size, start_server()))
     print(f"in four lease times, by the size of the fleet: {commands=} {sent=} {looks=}")
     for size in SIZES:
         # The leader looks every third of a lease time, whatever the size of its fleet: six times in

@@ -118,6 +118,18 @@ def test_the_script_of_an_earlier_version_gets_nothing(
     assert ask() == (0, "\n", "")
 
 
+def test_another_shell_gets_no_names(
+    ask: Inside, valkey: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Click may know it, and would put them on the line as they are."""
+    has(valkey, "$(touch ran)")
+    monkeypatch.setenv("_INCUMBENT_COMPLETE", "powershell_complete")
+    monkeypatch.setenv("COMP_WORDS", "incumbent status ")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    said = ask()
+    assert "touch" not in said.out + said.err
+
+
 # -- real shells -----------------------------------------------------------------------------
 
 

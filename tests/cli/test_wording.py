@@ -38,8 +38,11 @@ def test_options_are_called_as_they_are_typed(
     assert "_" not in answer.err
 
 
-def test_the_timeout_of_commands_that_ask(ask: Inside) -> None:
-    """It is an option of the library's by another name."""
+def test_the_options_of_commands_that_ask(ask: Inside) -> None:
+    """They are options of the library's by other names."""
+    answer = ask("doctor", "--lease", "1ms")
+    assert (answer.code, answer.out) == (64, "")
+    assert answer.err.startswith("incumbent: --lease must be from 0.25 s to ")
     answer = ask("status", "--timeout", "0")
     assert (answer.code, answer.err) == (64, "incumbent: --timeout must be above 0, not 0 s\n")
 

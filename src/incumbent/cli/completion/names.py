@@ -16,12 +16,18 @@ from incumbent.cli.connection import DEFAULT_URL
 from incumbent.cli.serving import EMBEDDED
 from incumbent.printable import is_printable
 
+QUOTED: Final = frozenset({"bash", "zsh", "fish"})
+"""Shells in which nothing of a name is run. click knows more, and puts names there as they are."""
+
 WITHIN: Final = 1.0
 """Seconds, for connecting and looking."""
 
 
 def elections(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """The elections that begin so, but those that are on the line already; for `shell_complete`."""
+    shell, _, _ = os.environ.get("_INCUMBENT_COMPLETE", "").partition("_")
+    if shell not in QUOTED:
+        return []
     url = str(context.params.get("url") or os.environ.get("INCUMBENT_URL") or DEFAULT_URL)
     if url.startswith(EMBEDDED):
         return []  # there is no such server yet

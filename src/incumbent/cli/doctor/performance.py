@@ -1,15 +1,24 @@
 """What `doctor` does: facts, findings, and how they are shown."""
 
-from incumbent import names
+from incumbent import LeaderOptions, names
 from incumbent.cli.asking import Where, ask, reaching
 from incumbent.cli.doctor.judgement import judge
+from incumbent.cli.endings import mistake
 from incumbent.cli.output import tell, tell_json
 from incumbent.stores.redis.facts import Facts, facts_of
 from incumbent.stores.redis.fitness import Finding
 
 
 def examine(where: Where, lease: float, *, as_json: bool) -> bool:
-    """Examine the server, and tell. Returns whether nothing is wrong."""
+    """Examine the server, and tell. Returns whether nothing is wrong.
+
+    Raises:
+        MistakeError: no elector could have this lease time.
+    """
+    try:
+        LeaderOptions(lease_time=lease)
+    except ValueError as error:
+        raise mistake(error) from None
 
     async def question(where: Where) -> Facts:
         async with reaching(where) as client:

@@ -37,5 +37,10 @@ def program(tmp_path: Path) -> Program:
 def ask(
     valkey: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Inside:
-    """Runs the command in this process, on a shared server."""
+    """Runs the command in this process, on a shared server.
+
+    It looks at all names for longer than a machine stands still.
+    """
+    for patient in ("completion.names", "elections.absent"):
+        monkeypatch.setattr(f"incumbent.cli.{patient}.WITHIN", 60.0)
     return Inside(monkeypatch, capfd, valkey.url)

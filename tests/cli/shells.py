@@ -25,6 +25,14 @@ READS = {
 }
 """As the help has it; zsh needs its completion system before."""
 
+PATIENT = """
+from incumbent.cli import main
+from incumbent.cli.completion import names
+names.WITHIN = 60
+main()
+"""
+"""The command, which asks for names longer than a machine stands still."""
+
 
 class Shell:
     """A shell in which ``incumbent`` completes, and else notes what it was called with."""
@@ -40,7 +48,7 @@ class Shell:
         stub.write_text(
             "#!/bin/sh\n"
             'case "$_INCUMBENT_COMPLETE" in\n'
-            f'?*) {shlex.quote(sys.executable)} -m incumbent.cli "$@"; echo >>"$ASKED"; exit;;\n'
+            f'?*) {shlex.join([sys.executable, "-c", PATIENT])} "$@"; echo >>"$ASKED"; exit;;\n'
             "esac\n"
             'for word; do printf "%s\\0" "$word" >>"$CALLS"; done; printf "\\n\\0" >>"$CALLS"\n'
         )

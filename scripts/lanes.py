@@ -50,11 +50,11 @@ def run(nox: Sequence[str], folder: Path) -> int:
         print(f"beside what follows, and shown at the end: {' '.join(lanes[0])}", flush=True)
         running: list[subprocess.Popen[bytes]] = []
 
-        def hand_on(number: int, _: object) -> None:
+        def interrupt(*_: object) -> None:
             for each in running:
-                each.send_signal(number)
+                each.send_signal(signal.SIGINT)  # by which nox ends what it runs
 
-        signal.signal(signal.SIGTERM, hand_on)
+        signal.signal(signal.SIGTERM, interrupt)
         signal.signal(signal.SIGINT, lambda *_: None)  # a terminal sends it to them as well
         for number, output in ((0, said), (1, None)):
             running.append(start(number, output))

@@ -25,14 +25,17 @@ if arguments[2:] == ["--list", "--json"]:
 option, report, session, *names = arguments[2:]
 assert (option, session) == ("--report", "--session")
 results = []
-for name in names:
-    print("begin", name, flush=True)
-    (here / ("began-" + name)).touch()
-    while not (here / ("end-" + name)).exists():
-        time.sleep(0.01)
-    result = "failed" if (here / ("fail-" + name)).exists() else "success"
-    print("end", name, result, file=sys.stderr, flush=True)
-    results.append({{"name": name[:5], "signatures": [name], "result": result}})
+try:
+    for name in names:
+        print("begin", name, flush=True)
+        (here / ("began-" + name)).touch()
+        while not (here / ("end-" + name)).exists():
+            time.sleep(0.01)
+        result = "failed" if (here / ("fail-" + name)).exists() else "success"
+        print("end", name, result, file=sys.stderr, flush=True)
+        results.append({{"name": name[:5], "signatures": [name], "result": result}})
+except KeyboardInterrupt:
+    sys.exit("told to end")
 pathlib.Path(report).write_text(json.dumps({{"sessions": results}}))
 sys.exit(any(each["result"] == "failed" for each in results))
 """
@@ -114,4 +117,5 @@ def test_a_signal_ends_both(lanes: Lanes, number: signal.Signals) -> None:
         lanes.process.send_signal(number)
     said = lanes.ended()
     assert lanes.process.returncode == 1
+    assert said.count("told to end") == 2, "as by Ctrl-C, so that nox ends what it runs"
     assert said[-1] == "not successful: interrupted interrupted"

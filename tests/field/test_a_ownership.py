@@ -219,17 +219,19 @@ async def test_case_11_work_stops_when_leadership_was_lost(
 async def test_case_13_a_pause_between_retries_inside_the_action_is_covered(
     elector: LeaderElector, valkey: Server, make_client: MakeClient, journal: Journal
 ) -> None:
-    """The action waits three lease times between two tries: renewed, nobody else leads."""
+    """The action waits two lease times between two tries: renewed, nobody else leads."""
+    lease_time = 2.0
     tries: list[str | None] = []
 
     async def retrying() -> None:
         tries.append(token_of(valkey, "one"))
-        await asyncio.sleep(3 * 0.6)
+        await asyncio.sleep(2 * lease_time)
         tries.append(token_of(valkey, "one"))
 
-    leading = asyncio.create_task(elector.using(lease_time=0.6).attempt("one", retrying))
+    leading = asyncio.create_task(elector.using(lease_time=lease_time).attempt("one", retrying))
     await journal.has(TermStarted)
-    async with LeaderElector(make_client(valkey), quick(wait_time=1.2)) as other:
+    options = quick(wait_time=1.2 * lease_time)
+    async with LeaderElector(make_client(valkey), options) as other:
         assert isinstance(await other.attempt("one", nothing), Skipped)
     assert isinstance(await leading, Elected)
     assert tries[0] is not None

@@ -226,7 +226,7 @@ async def test_p4_a_cancelled_action_cleans_up_under_its_lease(
     expected = TimeoutError if by == "asyncio.timeout" else asyncio.CancelledError
     assert isinstance(came_out, expected)
     assert diary.held
-    assert diary.renewals >= 3
+    assert diary.renewals >= 2
     assert not diary.cancelled_at
     assert count == (by == "task.cancel")
 

@@ -45,7 +45,7 @@ async def test_p2_the_grant_counts_from_its_request(
 ) -> None:
     """The grant's answer is late; the lease ends here before the seat is free there."""
     proxy = await make_proxy(server)
-    options = quick(lease_time=0.5, stop_grace=0, on_loss="notify", auto_extend=False)
+    options = quick(lease_time=1.6, stop_grace=0, on_loss="notify", auto_extend=False)
     async with LeaderElector(make_client(proxy), options) as elector:
         await elector.state("one")  # connected
         proxy.delay(LATE)
@@ -77,7 +77,7 @@ async def test_p2_an_extension_counts_from_its_request(
 ) -> None:
     """The same for `lease.extend`."""
     proxy = await make_proxy(valkey)
-    options = quick(lease_time=0.6, stop_grace=0, on_loss="notify", auto_extend=False)
+    options = quick(lease_time=1.6, stop_grace=0, on_loss="notify", auto_extend=False)
     async with LeaderElector(make_client(proxy), options) as elector, elector.lead("one") as lease:
         proxy.delay(LATE)
         assert await lease.extend(0.7)
@@ -90,7 +90,7 @@ async def test_p2_a_second_sending_counts_from_the_second_request(
 ) -> None:
     """A grant whose first answer was lost is measured from the request that was answered."""
     proxy = await make_proxy(valkey)
-    options = quick(lease_time=0.6, stop_grace=0, on_loss="notify", auto_extend=False)
+    options = quick(lease_time=1.6, stop_grace=0, on_loss="notify", auto_extend=False)
     async with LeaderElector(make_client(proxy), options) as elector:
         await elector.state("one")
         proxy.drop_replies(1, "EVALSHA", "EVAL", cut=True)

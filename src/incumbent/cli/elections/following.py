@@ -43,6 +43,8 @@ def watch(where: Where, names: Sequence[str], *, as_json: bool) -> None:
 
 
 async def _follow(asker: Asker, names: Sequence[str], *, as_json: bool) -> None:
+    for name in names:
+        asker.election(name)  # what cannot be a name is told before anything is asked
     table = None if as_json or not draws() else Table()
     fleet = Fleet(asker, names, table or (JsonLines() if as_json else PlainLines()))
     async with fleet:  # a mistake, or no server, is told as for `status`, before a page is shown

@@ -37,7 +37,9 @@ def start(code: str, server: Server, *args: str, first: str = "") -> "subprocess
         "from incumbent.blocking import LeaderElector, current_lease\n"
         "url = sys.argv[1]\n"
         "quick = LeaderOptions(lease_time=1.5, request_timeout=1.0)\n"
-        "def say(*words):\n    print(*words, flush=True)\n"
+        "def say(*words):  # at once, for two threads may speak\n"
+        "    sys.stdout.write(' '.join(map(str, words)) + '\\n')\n"
+        "    sys.stdout.flush()\n"
     )
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", head + code, server.url, *args],

@@ -128,7 +128,12 @@ def test_candidates(ask: Inside, valkey: Server, options: tuple[str, ...]) -> No
     [
         *[("run", "job", "--", "true"), ("status",), ("status", "job"), ("watch",)],
         *[("candidates", "job"), ("step-down", "job"), ("release", "job", "--yes"), ("doctor",)],
-        *[("bench", "--quick"), ("demo",), ("status", "job", "--json")],
+        *[
+            ("campaign", "job", "--", "true"),
+            ("bench", "--quick"),
+            ("demo",),
+            ("status", "job", "--json"),
+        ],
     ],
     ids=" ".join,
 )

@@ -29,6 +29,7 @@ from cancellation.stage import (
 from cancellation.stepping import Stepped
 from cancellation.ways import FOUR, HARDER, Way, obeyed
 from incumbent import ElectorClosedError, LeaderElector, NotElectedError, current_lease, events
+from incumbent.stores.redis import wire as wires
 from kit.clients import borrow
 from kit.fixtures import MakeClient
 from kit.proxy import Proxy
@@ -331,9 +332,10 @@ async def test_p4_closed_while_it_waits(theatre: Theatre) -> None:
 
 @pytest.mark.parametrize("way", (FOUR | HARDER).values(), ids=FOUR | HARDER)
 async def test_p4_at_each_point_of_aclose_of_two_wires(
-    proxy: Proxy, make_client: MakeClient, way: Way
+    monkeypatch: pytest.MonkeyPatch, proxy: Proxy, make_client: MakeClient, way: Way
 ) -> None:
     """Cancelled while a silent connection lingers beside the current one, `aclose` ends both."""
+    monkeypatch.setattr(wires, "LINGER", 120.0)  # a machine that stands still ends no silent one
     for at in range(1, MOST):
         client = make_client(proxy)
         elector = LeaderElector(client)

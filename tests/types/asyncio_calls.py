@@ -18,6 +18,7 @@ from incumbent import (
     LeadershipLost,
     LeaderState,
     Lease,
+    LoggingHook,
     LossReason,
     MemoryStore,
     OncePer,
@@ -46,6 +47,7 @@ def made(redis: "Redis") -> None:
     assert_type(options.changed(durability=durability).durability, Durability | None)
     assert_type(LeaderElector(redis, options, prefix="app", leader_id="me"), LeaderElector)
     assert_type(LeaderElector(MemoryStore(), hooks=[print]), LeaderElector)
+    assert_type(LeaderElector(MemoryStore(), hooks=[LoggingHook(), print]), LeaderElector)
     assert_type(GroupElector(redis, seats=4), GroupElector)
     GroupElector(redis)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     LeaderElector(redis, options, "app")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -58,4 +58,4 @@ class Vault(CredentialProvider):
 class BlockingVault(Vault):
     """The same as those who write for threads have it: with nothing for asyncio."""
 
-    get_credentials_async = CredentialProvider.get_credentials_async  # type: ignore[assignment]
+    get_credentials_async = getattr(CredentialProvider, "get_credentials_async", None)  # type: ignore[assignment] # none before redis-py 5.3

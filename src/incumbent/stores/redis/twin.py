@@ -148,7 +148,8 @@ class _InThread(CredentialProvider):
 
 
 def _for_asyncio(provider: CredentialProvider) -> CredentialProvider:
-    its_own = type(provider).get_credentials_async is not CredentialProvider.get_credentials_async
+    base = getattr(CredentialProvider, "get_credentials_async", None)  # none before redis-py 5.3
+    its_own = getattr(type(provider), "get_credentials_async", None) is not base
     return provider if its_own else _InThread(provider)
 
 

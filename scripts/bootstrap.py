@@ -162,7 +162,7 @@ def command(purpose: str, env: Path, arguments: list[str]) -> list[str]:
     # Where nobody waits for it, one session after another: what measures a lease is not disturbed.
     if not arguments and "CI" not in os.environ:
         return [str(env / "bin/python"), "-I", str(ROOT / "scripts/lanes.py"), *nox]
-    names_sessions = not arguments[0].startswith("-")
+    names_sessions = bool(arguments) and not arguments[0].startswith("-")
     return [*nox, *(["--session"] if names_sessions else []), *arguments]
 
 

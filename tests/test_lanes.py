@@ -11,7 +11,8 @@ import pytest
 
 from kit.waiting import wait_until_blocking
 
-SCRIPT = Path(__file__).resolve().parent.parent / "scripts/lanes.py"
+SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
+SCRIPT = SCRIPTS / "lanes.py"
 NAMES = ["lint", "tests-3.11", "tests-3.13", "coverage", "types"]
 NOX = f"""
 import json, pathlib, sys, time
@@ -73,6 +74,32 @@ class Lanes:
         """Wait for the end; what was said."""
         out, _ = self.process.communicate(timeout=60)
         return out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("ci", "arguments", "before", "after"),
+    [
+        ({}, [], ["/env/bin/python", "-I", str(SCRIPT)], []),
+        ({"CI": "true"}, [], [], []),
+        ({"CI": "true"}, ["lint"], [], ["--session", "lint"]),
+        ({}, ["--list"], [], ["--list"]),
+    ],
+)
+def test_what_scripts_test_becomes(
+    ci: dict[str, str], arguments: list[str], before: list[str], after: list[str]
+) -> None:
+    """Lanes for who waits for all of it; where `CI` is set, one session after another."""
+    told = "import sys; sys.path.insert(0, sys.argv[1]); import bootstrap, pathlib as p;"
+    told += " print(*bootstrap.command('test', p.Path('/env'), sys.argv[2:]), sep='\\n')"
+    said = subprocess.run(
+        [sys.executable, "-c", told, str(SCRIPTS), *arguments],
+        env=ci,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    nox = ["/env/bin/nox", "--noxfile", f"{SCRIPTS.parent}/noxfile.py", "--envdir", "/env/nox"]
+    assert said == [*before, *nox, *after]
 
 
 @pytest.fixture

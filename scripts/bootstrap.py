@@ -1,6 +1,6 @@
 """Make the virtual environment that a script needs, or reuse it, and run the script's tool in it.
 
-`scripts/test` and `scripts/demo` come here once they have found a Python. Environments live in
+The scripts beside this come here once they have found a Python. Environments live in
 `.envs/`, keyed by all that they were made from, so that a change makes a new one and a second run
 finds its own. A stamp written last tells a finished environment from an interrupted one; a file
 lock lets two first runs at once make it only once. Standard library only.
@@ -34,6 +34,16 @@ PACKAGES = {
     ],
     "bench": ["--editable", f"{ROOT}[embedded]", "python-redis-lock>=4", "redis-fifo-lock>=0.3"],
 }
+SHARED = {"chaos": "demo"}
+"""Scripts that run in the environment of another one."""
+TESTS = str(ROOT / "tests")
+MODULES = {
+    "bench": ("bench", [str(ROOT), TESTS]),
+    "chaos": ("kit.chaos", [TESTS]),
+    "clocks": ("kit.clockchanges", [TESTS]),
+    "shake": ("kit.shake", [TESTS]),
+}
+"""What the other scripts run: a module of the repository, and where it and its likes are found."""
 # The caller's own Python settings, which would leak into what we run.
 FOREIGN = {
     "CONDA_PREFIX",
@@ -150,6 +160,8 @@ def environment(env: Path) -> dict[str, str]:
 
 def command(purpose: str, env: Path, arguments: list[str]) -> list[str]:
     """Return what to run with the script's own arguments."""
+    if purpose in MODULES:
+        return [str(env / "bin/python"), "-m", MODULES[purpose][0], *arguments]
     if purpose == "demo":
         return [str(env / "bin/incumbent"), "demo", *arguments]
     nox = [
@@ -170,7 +182,7 @@ def main() -> None:
     """Become the tool that the first argument names; only a failed set-up ends here."""
     purpose, *arguments = sys.argv[1:]
     try:
-        env, lock = prepare(purpose)
+        env, lock = prepare(SHARED.get(purpose, purpose))
     except subprocess.CalledProcessError as error:
         tool = Path(error.cmd[0]).name
         sys.exit(f"set-up failed ({tool} exited with {error.returncode}); the next run tries again")
@@ -179,8 +191,10 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit("set-up interrupted; the next run starts it again")
     os.set_inheritable(lock.fileno(), True)  # the environment is in use until the tool ends
-    arguments = command(purpose, env, arguments)
-    os.execve(arguments[0], arguments, environment(env))
+    arguments, variables = command(purpose, env, arguments), environment(env)
+    if purpose in MODULES:
+        variables["PYTHONPATH"] = os.pathsep.join(MODULES[purpose][1])
+    os.execve(arguments[0], arguments, variables)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def made(what: str, value: Any) -> None:
 
 
 def real(what: str, kind: type) -> None:
-    """Refuse a class that is made to stand in for others: an election would wait for it in vain.
+    """Refuse a fake: an election on it would wait for ever.
 
     `what` is the argument that is of this class, or has its connections from it.
     """

@@ -75,7 +75,7 @@ def test_greenlets_wait_for_each_other(valkey: Server) -> None:
 
 
 def test_a_loss_wakes_a_greenlet_that_waits_for_it(valkey: Server) -> None:
-    """Nothing else would keep gevent from saying that this waits for ever."""
+    """Without it gevent would say that this waits for ever."""
     child = start(
         ELECTOR + "try:\n"
         "    with e.lead('one') as lease:\n"

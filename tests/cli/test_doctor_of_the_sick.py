@@ -129,7 +129,7 @@ def test_a_command_that_is_not_known(relay: ProxyThread, doctor: Doctor) -> None
 
 
 def test_no_answer_to_a_command(relay: ProxyThread, doctor: Doctor) -> None:
-    """The others are asked all the same."""
+    """The next questions are asked."""
     for command in ANSWERED:
         with faulty(relay, "drop_replies", None, command):
             findings = doctor(relay.url, "--timeout", "400ms")
@@ -175,7 +175,7 @@ def test_a_server_that_loads(relay: ProxyThread, doctor: Doctor) -> None:
 
 
 def test_a_server_that_is_silent(relay: ProxyThread, doctor: Doctor) -> None:
-    """It is not asked for ever: what was not asked is told."""
+    """It stops asking after three; what was not asked is told."""
     relay.do(lambda proxy: proxy.drop_replies(None))
     findings = doctor(relay.url, "--timeout", "200ms")
     answers = [each for each in findings if each.about == "answers"]

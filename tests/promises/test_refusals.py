@@ -20,6 +20,7 @@ from incumbent.events import TermEnded, TermLost, TermRenewed
 from kit.fixtures import MakeClient, MakeProxy, StartServer
 from kit.leftovers import keys_without_ttl
 from kit.servers import Server
+from kit.sickness import full_memory, read_only
 from promises.scene import (
     Journal,
     Work,
@@ -39,27 +40,6 @@ OPTIONS = quick(request_timeout=T)
 
 
 @contextmanager
-def full(server: Server) -> Iterator[None]:
-    """`server` refuses whatever needs memory."""
-    server.cli("CONFIG", "SET", "maxmemory-policy", "noeviction")
-    server.cli("CONFIG", "SET", "maxmemory", 1)
-    try:
-        yield
-    finally:
-        server.cli("CONFIG", "SET", "maxmemory", 0)
-
-
-@contextmanager
-def read_only(server: Server) -> Iterator[None]:
-    """`server` is the replica of nobody."""
-    server.cli("REPLICAOF", "127.0.0.1", 1)
-    try:
-        yield
-    finally:
-        server.cli("REPLICAOF", "NO", "ONE")
-
-
-@contextmanager
 def wrong_type(server: Server) -> Iterator[None]:
     """Somebody keeps a string where the seat should be."""
     server.cli("SET", seat_key("one"), "mine", "PX", 60_000)
@@ -75,7 +55,7 @@ Trouble = Callable[[Server], AbstractContextManager[None]]
 @pytest.mark.parametrize(
     ("trouble", "kind", "says"),
     [
-        (full, OutOfMemoryError, "maxmemory"),
+        (full_memory, OutOfMemoryError, "maxmemory"),
         (read_only, ReadOnlyError, "read only"),
         (wrong_type, ResponseError, "WRONGTYPE|wrong kind of value"),
     ],
@@ -122,7 +102,7 @@ async def test_state_at_a_server_that_takes_no_writes(
 ) -> None:
     """Who leads can be seen on a full server and on a replica."""
     async with LeaderElector(make_client(server), OPTIONS) as elector:
-        for trouble in (full, read_only):
+        for trouble in (full_memory, read_only):
             async with elector.using(lease_time=5).lead("one") as lease:
                 with trouble(server):
                     (leader,) = (await elector.state("one")).leaders
@@ -235,7 +215,7 @@ async def test_a_full_server_while_leading(server: Server, make_client: MakeClie
         LeaderElector(make_client(server), OPTIONS, hooks=[journal]) as elector,
         elector.lead("one") as lease,
     ):
-        with full(server):
+        with full_memory(server):
             await journal.has_another(TermRenewed)
             assert await lease.extend(2)
             await lease.release()

@@ -9,9 +9,6 @@ from incumbent.engine.office import Office
 from incumbent.engine.outages import MOST_REASONS, REMIND_EVERY, Outage
 from incumbent.events import AttemptDelayed, Event, OutageEnded
 from incumbent.stores.memory import MemoryStore
-from incumbent.telling import Names
-
-NAMES = Names(election="one", leader_id="a")
 
 
 class Row:
@@ -22,7 +19,7 @@ class Row:
         self.told: list[Event] = []
         monkeypatch.setattr(clock, "now", lambda: self.now)
         office: Office[Any] = Office(MemoryStore(), [self.told.append], owns_store=False)
-        self.outage = Outage(office, NAMES)
+        self.outage = Outage(office, "one", "a")
 
     def fails(self, words: str, after: float = 1.0) -> bool:
         """Whether a failure after so many seconds is worth a line."""
@@ -54,7 +51,7 @@ def test_the_end_is_told_once(row: Row) -> None:
     row.now += 1.5
     row.outage.over()
     row.outage.over()
-    assert row.told == [OutageEnded(**NAMES, duration=6.5)]
+    assert row.told == [OutageEnded(election="one", leader_id="a", duration=6.5)]
     assert row.fails("refused: OOM full")
 
 

@@ -140,9 +140,8 @@ class Portal:
         self._thread = threading.get_ident()
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        await (
-            anyio.lowlevel.checkpoint()
-        )  # loads its backend now, and not when a lease waits for the loop
+        # Loads anyio's backend now, and not when a lease waits for the loop.
+        await anyio.lowlevel.checkpoint()
         self._ready.open()
         await self._stopping.wait()
         await asyncio.sleep(0)  # those that were asked for last begin, and can be told of their end

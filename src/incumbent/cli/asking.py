@@ -163,7 +163,7 @@ async def asking(where: Where) -> AsyncGenerator[Asker]:
 async def names_within(where: Where, seconds: float) -> tuple[list[str], bool]:
     """The elections that are found within so many seconds, and whether these are all.
 
-    Whatever goes wrong is no more than a reason for not finding all.
+    An error is not raised: not all were found then.
     """
     found: list[str] = []
     try:

@@ -9,7 +9,7 @@ E = TypeVar("E", GroupElector, StrategicElector)
 
 
 def election(elector: E, name: str) -> tuple[E, str]:
-    """Whom of `elector`'s family to ask about `name`, and what it is called there.
+    """The elector of `elector`'s family that `name` belongs to, and the name that it has there.
 
     Elections of tenants are written as the server has them: ``@acme:reports``, and ``%3A`` for a
     colon in a tenant's name.

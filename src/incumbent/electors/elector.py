@@ -257,9 +257,7 @@ class Elector:
                 wrong type, credentials that were never accepted, or are refused for ten minutes.
             ValueError, TypeError: an argument is not usable; before any I/O.
         """
-        once_per, run = OncePer.of(every, "every"), _bind(action)
-
-        outage = self._outage(name)
+        once_per, run, outage = OncePer.of(every, "every"), _bind(action), self._outage(name)
 
         def stand(*, wait_time: float, after: int) -> Candidacy:
             options = self._options.changed(once_per=once_per, wait_time=wait_time)
@@ -463,7 +461,7 @@ class Elector:
     def _outage(self, name: str) -> Outage:
         """The failures of one campaign or schedule, however often it stands."""
         election = names.election_name(name, self._scope)
-        return Outage(self._office, {"election": election, "leader_id": self.leader_id})
+        return Outage(self._office, election, self.leader_id)
 
     def _check_seat(self, seat: int) -> None:
         whole("seat", seat, 0, self._seats - 1)

@@ -331,7 +331,7 @@ class Candidacy(Wait):
     def tell_delay(self, error: Exception, pause: float) -> None:
         """Tell that `error` came in place of an answer, and that the next try is after `pause`."""
         if self._outage is None:
-            self._outage = Outage(self._office, self.names)
+            self._outage = Outage(self._office, self.election, self.leader_id)
         self._outage.failed(events.AttemptDelayed, self, error, retry_in=pause)
 
 

@@ -20,19 +20,15 @@ MOST_REASONS: Final = 8
 class Outage:
     """The failures of one candidate that follow one another, over all of its tries and terms."""
 
-    __slots__ = ("_began", "_names", "_office", "_told")
+    __slots__ = ("_began", "_office", "_told", "names")
 
-    def __init__(self, office: Office[Any], names: Names) -> None:
+    def __init__(self, office: Office[Any], election: str, leader_id: str) -> None:
         self._office = office
-        self._names = names
+        self.names: Names = Names(election=election, leader_id=leader_id)
+        """Whose failures these are."""
         self._began = 0.0
         self._told: dict[str, float] = {}
         """When each reason was last told."""
-
-    @property
-    def names(self) -> Names:
-        """Whose failures these are."""
-        return self._names
 
     def failed(
         self, kind: type[events.Event], who: Named, error: Exception, **details: float

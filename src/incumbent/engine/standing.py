@@ -160,8 +160,7 @@ class Standing:
         """Enrol every third of the TTL; after a failure again, with back-off, for ever."""
         ttl, failures = self._enrolment.ttl, 0
         voter = self._voter
-        names = events.Names(election=voter.election, leader_id=voter.leader_id)
-        outage = Outage(self._polls.office, names)
+        outage = Outage(self._polls.office, voter.election, voter.leader_id)
         each = min(self._request_timeout, ttl / 6)
         pause = _until_next(ttl / 3)
         while not self._over:

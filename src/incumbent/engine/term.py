@@ -325,10 +325,8 @@ class Term:
             self._delay = self._office.store.reason(error)
             if self.held:
                 if self._outage is None:
-                    names = events.Names(
-                        election=self.claim.election, leader_id=self.claim.leader_id
-                    )
-                    self._outage = Outage(self._office, names)
+                    claim = self.claim
+                    self._outage = Outage(self._office, claim.election, claim.leader_id)
                 self._outage.failed(events.RenewalDelayed, self, error, remaining=self.remaining)
             self.wake()
         else:

@@ -1,7 +1,7 @@
 """The table of `watch`: what is known of elections becomes lines that fit a terminal. Pure.
 
-What is wrong comes first, and only what is on the screen is laid out. Nobody is shown as a leader
-of whom nothing was heard for too long.
+What is wrong comes first, and only what is on the screen is laid out. In an outage nobody is shown
+as a leader.
 """
 
 from collections import Counter

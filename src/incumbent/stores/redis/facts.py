@@ -1,8 +1,8 @@
 """What is the matter with a server, as facts, for who runs it. What they mean is not known here.
 
 Changes nothing: what might need a right is asked for in a way that fails for another reason. Each
-question may be refused, cut off, or left without an answer: that is a fact as well, and the others
-are asked all the same.
+question may be refused, cut off, or left without an answer. That is a fact as well, and the next
+question follows.
 """
 
 import asyncio

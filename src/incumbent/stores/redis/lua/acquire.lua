@@ -134,7 +134,6 @@ end
 -- anything has changed.
 local seat_key = KEYS[6 + seat]
 local fence, since = string.format('%.0f', now), string.format('%.0f', now_ms)
-
 local fence_ttl, seats = math.max(FENCE_TTL, 2 * lease), #KEYS - 5
 local old = redis.call('SET', fence_key, seats > 1 and fence .. ' ' .. seats or fence, 'PX', fence_ttl, 'GET')
 local last, known = counter(old or '0')

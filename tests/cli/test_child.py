@@ -32,10 +32,12 @@ async def test_time_that_runs_out() -> None:
     assert sleeper.late
 
 
-async def test_time_that_is_over_already() -> None:
+async def test_time_that_is_over_already(program: Program) -> None:
     """It does not get to run."""
-    sleeper = child(SLEEP, lasts=-1)
-    assert await sleeper.wait() == -signal.SIGKILL
+    short = child(program.command("tell ran"), lasts=-1)
+    assert await short.wait() == -signal.SIGKILL
+    assert short.late
+    assert program.lines == []
 
 
 async def test_more_time() -> None:
@@ -46,16 +48,108 @@ async def test_more_time() -> None:
     assert not sleeper.late
 
 
-async def test_cancelled_while_it_waits() -> None:
+STILL = """
+import pathlib, runpy, sys, time
+
+it = runpy.run_path({supervisor!r})
+original = it[{where!r}] if {where!r} in it else getattr(it["Supervisor"], {where!r})
+
+def stand_still(*arguments):
+    while pathlib.Path({still!r}).exists():
+        time.sleep(0.01)
+    return original(*arguments)
+
+if {where!r} in it:
+    it[{where!r}] = stand_still
+else:
+    setattr(it["Supervisor"], {where!r}, stand_still)
+it["main"](*map(int, sys.argv[1:3]), *map(float, sys.argv[3:5]), sys.argv[5:])
+"""
+
+
+class Still:
+    """Supervisors of this test stand still where they are told to, until they may go on."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self._script = folder / "still.py"
+        self.flag = folder / "still"
+
+    def at(self, where: str) -> None:
+        """Have them stand still at this function."""
+        original = incumbent.cli.run.child.SUPERVISOR
+        text = STILL.format(supervisor=original, where=where, still=str(self.flag))
+        self._script.write_text(text)
+        self.flag.touch()
+        self._monkeypatch.setattr(incumbent.cli.run.child, "SUPERVISOR", str(self._script))
+
+    def no_more(self) -> None:
+        """Let them go on."""
+        self.flag.unlink()
+
+
+@pytest.fixture
+def still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Still:
+    """A way to stop supervisors at a certain point."""
+    return Still(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("where", ["main", "_over"])
+async def test_more_time_for_a_supervisor_that_stood_still(still: Still, where: str) -> None:
+    """What it was told before the time was over counts, although it reads that after."""
+    still.at(where)
+    script = f"while [ -e {still.flag} ]; do sleep 0.1; done; sleep 1; exit 4"
+    slow = child(["sh", "-c", script], lasts=2.0, grace=1.0)
+    over = slow._until
+    slow.trust(clock.now() + 60)
+    await wait_until(lambda: clock.now() > over)
+    still.no_more()
+    assert await slow.wait() == 4
+    assert not slow.late
+
+
+async def test_one_that_is_to_end_before_it_has_begun(still: Still, program: Program) -> None:
+    """It does not get to run either."""
+    still.at("main")
+    slow = child(program.command("tell ran"))
+    slow.end()
+    still.no_more()
+    assert await slow.wait() == -signal.SIGKILL
+    assert not slow.late
+    assert program.lines == []
+
+
+async def test_a_signal_before_it_has_begun(still: Still, program: Program) -> None:
+    """It is not lost."""
+    still.at("main")
+    slow = child(program.command("tell pid $$; sleep 60"))
+    slow.signal(signal.SIGINT)
+    still.no_more()
+    assert await slow.wait() == -signal.SIGINT
+
+
+async def test_a_killed_holder_before_it_has_begun(still: Still, program: Program) -> None:
+    """Nobody leads, so nothing is run."""
+    still.at("main")
+    orphan = child(program.command("tell ran"))
+    os.close(orphan._orders)
+    orphan._orders = os.open(os.devnull, os.O_WRONLY)
+    still.no_more()
+    assert await orphan.wait() == -signal.SIGKILL
+    assert program.lines == []
+
+
+async def test_cancelled_while_it_waits(program: Program) -> None:
     """The cancellation comes out when the group is gone."""
-    sleeper = child(["sh", "-c", "trap 'sleep 0.3; exit 6' TERM; echo; sleep 60 & wait"])
+    script = "trap 'sleep 0.3; exit 6' TERM; tell pid $$; sleep 60 & wait"
+    sleeper = child(program.command(script))
     waiting = asyncio.ensure_future(sleeper.wait())
-    await asyncio.sleep(0)
+    await wait_until(lambda: program.told("pid"))
     waiting.cancel()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert sleeper.code is not None
+    assert sleeper.code == 6
 
 
 async def test_a_supervisor_that_is_frozen_beyond_the_lease() -> None:

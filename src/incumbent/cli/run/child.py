@@ -147,10 +147,12 @@ class Child:
         self._supervisor.wait()  # it has closed its pipe, so it has ended
         # Killed instead of done: then what it watched has to be ended from here.
         give_up_at = time.monotonic() + GONE_WITHIN
-        while self.group and not self._gone and time.monotonic() < give_up_at:
+        while self.group and not self._gone:
             try:
                 os.killpg(self.group, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
+                return
+            if time.monotonic() >= give_up_at:
                 return
             await asyncio.sleep(POLL)
 

@@ -1,10 +1,11 @@
 """Keeps a program's process group within its lease, whatever becomes of who holds the lease.
 
-It starts the program as the leader of a new process group, and is told on a pipe until when the
-lease may be relied on. It ends the group (SIGTERM, after a grace SIGKILL) when it is asked to, when
-the time runs out because nobody tells it more (whoever should is frozen), and when the program has
-left others of its group behind; with SIGKILL at once when the pipe closes, because the holder was
-killed. It says when nothing of the group is left, and ends then.
+It starts the program as the leader of a new process group, unless it is too late for that, and is
+told on a pipe until when the lease may be relied on. It ends the group (SIGTERM, after a grace
+SIGKILL) when it is asked to, when the time runs out because nobody tells it more (whoever should is
+frozen), and when the program has left others of its group behind; with SIGKILL at once when the
+pipe closes, because the holder was killed. It says when nothing of the group is left, and ends
+then.
 
 On Linux it adopts the group's orphans, so that it can reap them where process 1 does not; the
 program dies with it; and if it is stopped when the holder is killed, it is resumed.
@@ -142,31 +143,80 @@ def _become(  # pragma: no cover - as above
         os._exit(127)
 
 
-class Supervisor:
-    """Watches a group, the time, and the pipe from the holder."""
+class Orders:
+    """What the holder has said."""
 
-    def __init__(self, group: Group, orders: int, report: int, grace: float, until: float) -> None:
+    def __init__(self, pipe: int, grace: float, until: float) -> None:
+        self.grace = grace
+        """Seconds from SIGTERM to SIGKILL."""
+        self.margin: float = min(MARGIN, grace / 2)
+        """Seconds from SIGKILL to the end of the lease."""
+        self.until = until
+        """When the lease ends, as far as is known."""
+        self.end = False
+        """Whether the group is to end."""
+        self.abandoned = False
+        """Whether there is no holder any more."""
+        self.signals: list[int] = []
+        """What is to be sent to the group."""
+        self._pipe = pipe
+        self._pending = b""
+
+    @property
+    def term_at(self) -> float:
+        """When the group has to end, if nobody who is awake has asked for that before."""
+        return self.until - (self.grace + self.margin) / 2
+
+    def hear(self, awake: int, within: float) -> None:
+        """Wait for orders, or until `awake` can be read; take those that are there."""
+        readable = [awake] if self.abandoned else [awake, self._pipe]
+        ready, _, _ = select.select(readable, (), (), within)
+        if awake in ready:
+            os.read(awake, 512)
+        if self._pipe in ready:
+            self._read()
+
+    def _read(self) -> None:
+        heard = os.read(self._pipe, 65536)  # all that a pipe can hold
+        if not heard:
+            self.abandoned = True
+        *lines, self._pending = (self._pending + heard).split(b"\n")
+        for line in lines:
+            order, _, value = line.partition(b" ")
+            if order == b"until":
+                self.until = float(value)
+            elif order == b"signal":
+                self.signals.append(int(value))
+            else:
+                self.end = True
+
+
+class Supervisor:
+    """Watches a group, the time, and the holder."""
+
+    def __init__(self, group: Group, orders: Orders, report: int) -> None:
         self._group = group
         self._orders = orders
         self._report = report
-        self._grace = grace
-        self._margin = min(MARGIN, grace / 2)
-        self._until = until
         self._ending_since: float | None = None
-        self._abandoned = False
         self._late = False
-        self._pending = b""
 
     def watch(self, awake: int) -> None:
         """Do what is due, until nothing of the group is left; `awake` can be read after SIGCHLD."""
         while not self._over():
-            self._enforce()
-            readable = [awake] if self._abandoned else [awake, self._orders]
-            ready, _, _ = select.select(readable, (), (), self._pause())
-            if awake in ready:
-                os.read(awake, 512)
-            if self._orders in ready:
-                self._hear()
+            # What was said before this moment counts, however long we stand still meanwhile.
+            moment = now()
+            self._orders.hear(awake, 0)
+            self._obey()
+            self._enforce(moment)
+            self._orders.hear(awake, self._pause())
+
+    def _obey(self) -> None:
+        for number in self._orders.signals:
+            self._group.signal(number)
+        self._orders.signals.clear()
+        if self._orders.end:
+            self._end()
 
     def _over(self) -> bool:
         had_ended = self._group.code is not None
@@ -189,12 +239,11 @@ class Supervisor:
         elif number == signal.SIGTSTP:
             self._group.signal(signal.SIGCONT)  # to its end
 
-    def _enforce(self) -> None:
-        if self._abandoned or now() >= self._kill_at():
+    def _enforce(self, moment: float) -> None:
+        if self._orders.abandoned or moment >= self._kill_at():
             self._note_late()
             self._group.signal(signal.SIGKILL)
-        elif now() >= self._until - (self._grace + self._margin) / 2:
-            # It should have been asked for before, by somebody who is awake.
+        elif moment >= self._orders.term_at:
             self._note_late()
             self._end()
 
@@ -204,17 +253,17 @@ class Supervisor:
             _say(self._report, "late")
 
     def _kill_at(self) -> float:
-        lease_ends = self._until - self._margin
+        lease_ends = self._orders.until - self._orders.margin
         if self._ending_since is None:
             return lease_ends
-        return min(lease_ends, self._ending_since + self._grace)
+        return min(lease_ends, self._ending_since + self._orders.grace)
 
     def _pause(self) -> float:
-        if self._abandoned or self._group.code is not None:
+        if self._orders.abandoned or self._group.code is not None:
             return POLL
         due = self._kill_at()
         if self._ending_since is None:
-            due = min(due, self._until - (self._grace + self._margin) / 2)
+            due = min(due, self._orders.term_at)
         return min(LOOK_EVERY, max(POLL, due - now()))
 
     def _end(self) -> None:
@@ -222,20 +271,6 @@ class Supervisor:
             self._ending_since = now()
             self._group.signal(signal.SIGTERM)
             self._group.signal(signal.SIGCONT)  # who is stopped hears nothing else
-
-    def _hear(self) -> None:
-        heard = os.read(self._orders, 65536)
-        if not heard:
-            self._abandoned = True
-        *lines, self._pending = (self._pending + heard).split(b"\n")
-        for line in lines:
-            order, _, value = line.partition(b" ")
-            if order == b"until":
-                self._until = float(value)
-            elif order == b"signal":
-                self._group.signal(int(value))
-            else:
-                self._end()
 
 
 def _libc() -> Any:
@@ -269,13 +304,20 @@ def main(orders: int, report: int, grace: float, until: float, command: list[str
     if libc is not None:
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
+    moment, told = now(), Orders(orders, grace, until)
+    told.hear(awake, 0)
+    if told.abandoned or told.end:
+        return
+    if moment >= told.term_at:
+        _say(report, "late")
+        return
     terminal, *program = command
     try:
         group = Group(program, report, terminal=terminal == "terminal", libc=libc)
     except OSError as error:
         _say(report, "failed", error.errno)
         return
-    Supervisor(group, orders, report, grace, until).watch(awake)
+    Supervisor(group, told, report).watch(awake)
 
 
 if __name__ == "__main__":

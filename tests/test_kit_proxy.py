@@ -5,7 +5,7 @@ import contextlib
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -35,7 +35,7 @@ def connect(proxy: Proxy, make_client: MakeClient) -> Connect:
     """Makes clients through the proxy that do not retry, with one connection each."""
 
     def make(**options: object) -> "redis.asyncio.Redis":
-        defaults = {"retry": Retry(NoBackoff(), 0), "max_connections": 1, "socket_timeout": 0.15}
+        defaults = {"retry": Retry(NoBackoff(), 0), "max_connections": 1, "socket_timeout": 60}
         return make_client(proxy, **(defaults | options))
 
     return make
@@ -47,6 +47,18 @@ async def _key(client: "redis.asyncio.Redis") -> int:
 
 async def _increment(client: "redis.asyncio.Redis") -> object:
     return await client.eval(SCRIPT, 1, "kit:n")
+
+
+async def _gets_no_answer(
+    call: Awaitable[object], happened: Callable[[], object] = lambda: True
+) -> None:
+    """Make the call, and give it up a moment after what happens to it has happened."""
+    waiting = asyncio.ensure_future(call)
+    await wait_until(happened, within=60, what="it happened")
+    await asyncio.wait((waiting,), timeout=0.15)
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.wait((waiting,))
 
 
 async def test_relays_and_counts(
@@ -85,8 +97,7 @@ async def test_drops_exactly_one_reply(proxy: Proxy, connect: Connect, protocol:
     await _increment(client)
     proxy.drop_replies(1, "EVAL", "EVALSHA")
     assert await client.ping()  # other commands are left alone
-    with pytest.raises(redis.TimeoutError):
-        await client.eval(SCRIPT, 1, "kit:n")
+    await _gets_no_answer(client.eval(SCRIPT, 1, "kit:n"), lambda: proxy.dropped)
     assert proxy.dropped == 1
     assert await _key(client) == 2
     assert await client.eval(SCRIPT, 1, "kit:n") == 3
@@ -109,8 +120,7 @@ async def test_drop_leaves_the_handshake_alone(proxy: Proxy, connect: Connect) -
     """A new connection still says HELLO and gets its answer; its first real reply is dropped."""
     proxy.drop_replies(1)
     client = connect(protocol=3, client_name="somebody")
-    with pytest.raises(redis.TimeoutError):
-        await client.ping()
+    await _gets_no_answer(client.ping(), lambda: proxy.dropped)
     assert proxy.commands["HELLO"] == 1
     assert proxy.dropped == 1
     assert await client.ping()
@@ -136,43 +146,43 @@ async def test_pushes_are_no_replies(
     async with client.pubsub() as pubsub:
         await pubsub.subscribe("a", "b")
         for _ in "ab":
-            assert (await pubsub.get_message(timeout=1) or {})["type"] == "subscribe"
+            assert (await pubsub.get_message(timeout=60) or {})["type"] == "subscribe"
         proxy.drop_replies(1, "PING")
         valkey.cli("PUBLISH", "a", "hello")
-        assert (await pubsub.get_message(timeout=1) or {})["data"] == b"hello"
+        assert (await pubsub.get_message(timeout=60) or {})["data"] == b"hello"
         assert proxy.dropped == 0
-        with pytest.raises(redis.TimeoutError):
-            await client.ping()
+        await _gets_no_answer(client.ping(), lambda: proxy.dropped)
         assert proxy.dropped == 1
 
 
 async def test_delay(proxy: Proxy, connect: Connect) -> None:
     """Replies and requests are late by so much each, in order, and only while it lasts."""
-    client = connect(socket_timeout=5)
+    client = connect()
     await client.ping()
-    proxy.delay(0.1, "both")
+    proxy.delay(1.0, "both")
     start = time.monotonic()
     await client.ping()
-    assert 0.2 <= time.monotonic() - start < 0.5
+    assert 2.0 <= time.monotonic() - start < 4.0
+    proxy.delay(60, "both")
     proxy.delay(0, "both")
     start = time.monotonic()
     await client.ping()
-    assert time.monotonic() - start < 0.1
+    assert time.monotonic() - start < 30
 
 
 async def test_delay_is_no_queue(proxy: Proxy, make_client: MakeClient) -> None:
     """Messages that come together leave together: latency, not bandwidth."""
     client = make_client(proxy)
     await client.ping()
-    proxy.delay(0.05)
+    proxy.delay(0.5)
     start = time.monotonic()
     await asyncio.gather(*(client.ping() for _ in range(20)))
-    assert time.monotonic() - start < 20 * 0.05
+    assert time.monotonic() - start < 20 * 0.5
 
 
 async def test_hold_replies(proxy: Proxy, connect: Connect) -> None:
     """What is held is answered when it is released, and was carried out long before."""
-    client = connect(socket_timeout=5)
+    client = connect()
     await _increment(client)
     proxy.hold_replies("EVAL")
     call = asyncio.create_task(_increment(client))
@@ -192,8 +202,7 @@ async def test_a_held_request_outlives_its_client(
     client, other = connect(), make_client(valkey)
     await _increment(client)
     proxy.hold_requests("EVAL")
-    with pytest.raises(redis.TimeoutError):
-        await client.eval(SCRIPT, 1, "kit:n")
+    await _gets_no_answer(client.eval(SCRIPT, 1, "kit:n"), lambda: proxy.held)
     await client.aclose()
     assert await _key(other) == 1
     proxy.release()
@@ -236,10 +245,8 @@ async def test_silence_swallows_both_ways(proxy: Proxy, connect: Connect, valkey
     client = connect()
     await _increment(client)
     proxy.silence()
-    with pytest.raises(redis.TimeoutError):
-        await client.eval(SCRIPT, 1, "kit:n")
-    with pytest.raises(redis.TimeoutError):
-        await connect(protocol=3).ping()
+    await _gets_no_answer(client.eval(SCRIPT, 1, "kit:n"), lambda: proxy.commands["EVAL"] == 2)
+    await _gets_no_answer(connect(protocol=3).ping(), lambda: proxy.opened == 2)
     assert valkey.cli("GET", "kit:n") == "1"
     assert proxy.commands["EVAL"] == 2
     await proxy.restore()
@@ -253,14 +260,14 @@ async def test_silence_may_let_requests_through(
     client = connect()
     await _increment(client)
     proxy.silence(requests=True)
-    with pytest.raises(redis.TimeoutError):
-        await client.eval(SCRIPT, 1, "kit:n")
-    await wait_until(lambda: valkey.cli("GET", "kit:n") == "2", what="the script ran")
+    await _gets_no_answer(
+        client.eval(SCRIPT, 1, "kit:n"), lambda: valkey.cli("GET", "kit:n") == "2"
+    )
 
 
 async def test_after_a_silence(proxy: Proxy, connect: Connect) -> None:
     """A connection that lost something is reset by `restore`, or stays half open if wanted."""
-    lost, fine = connect(socket_timeout=5), connect()
+    lost, fine = connect(), connect()
     await lost.ping()
     proxy.silence()
     call = asyncio.ensure_future(lost.ping())

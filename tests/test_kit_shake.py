@@ -114,7 +114,11 @@ def test_this_process_is_found_with_its_children(sleeper: Process) -> None:
     own = read_status(os.getpid())
     assert own is not None
     assert own.parent == os.getppid()
-    assert sleeper in candidates(os.getpid(), all_processes(), own.terminal)
+    terminal = own.terminal
+    wait_until_blocking(  # whoever shakes this test may have it for a moment
+        lambda: sleeper in candidates(os.getpid(), all_processes(), terminal),
+        what="it is found",
+    )
     assert label(command_of(sleeper)) == "python -c"
 
 
@@ -135,10 +139,19 @@ def test_what_is_drawn_depends_on_the_seed_alone() -> None:
 # -- stop and continue -----------------------------------------------------------------------
 
 
+def _begun(process: Process, watcher: Watcher) -> Stop:
+    """A stop that has begun. Whoever shakes this test may have the process for a moment."""
+
+    def begun() -> Stop | None:
+        stop = Stop(process, watcher)
+        return stop if stop.begin() else None
+
+    return wait_until_blocking(begun, what="it begins")
+
+
 def test_a_process_stands_still_until_the_end(sleeper: Process, watcher: Watcher) -> None:
     """And no longer."""
-    stop = Stop(sleeper, watcher)
-    assert stop.begin()
+    stop = _begun(sleeper, watcher)
     wait_until_blocking(lambda: _is_stopped(sleeper), what="it is stopped")
     stop.end()
     wait_until_blocking(lambda: _state(sleeper) in "SRD", what="it continues")
@@ -151,7 +164,7 @@ def test_a_number_that_was_given_to_another_process_is_not_signalled(
     predecessor = sleeper._replace(started=sleeper.started - 1)
     assert not Stop(predecessor, watcher).begin()
     assert not send(predecessor, signal.SIGKILL)
-    assert _state(sleeper) in "SRD"
+    wait_until_blocking(lambda: _state(sleeper) in "SRD", what="it goes on")
 
 
 def test_who_has_ended_is_not_stopped(
@@ -183,8 +196,7 @@ def test_whom_a_test_stops_meanwhile_stays_stopped(
     sleeper: Process, watcher: Watcher, by_a_test: Callable[[Stop], None]
 ) -> None:
     """A frozen server that answered would be the end of that test."""
-    stop = Stop(sleeper, watcher)
-    assert stop.begin()
+    stop = _begun(sleeper, watcher)
     wait_until_blocking(lambda: _is_stopped(sleeper), what="it is stopped")
     stop.look()
     by_a_test(stop)
@@ -196,14 +208,23 @@ def test_whom_a_test_stops_meanwhile_stays_stopped(
 
 def test_whom_a_test_continues_meanwhile_goes_on(sleeper: Process, watcher: Watcher) -> None:
     """The end of our stop does nothing to it."""
-    stop = Stop(sleeper, watcher)
-    assert stop.begin()
+    stop = _begun(sleeper, watcher)
     wait_until_blocking(lambda: _is_stopped(sleeper), what="it is stopped")
     stop.look()
     send(sleeper, signal.SIGCONT)
     wait_until_blocking(lambda: not _is_stopped(sleeper), what="it continues")
     stop.end()
-    assert not _is_stopped(sleeper)
+    wait_until_blocking(lambda: not _is_stopped(sleeper), what="it goes on")
+
+
+def test_two_do_not_stop_the_same_process(sleeper: Process, watcher: Watcher) -> None:
+    """Each would take the other's stop for one that is to last."""
+    stop = _begun(sleeper, watcher)
+    assert not Stop(sleeper, watcher).begin()
+    stop.end()
+    wait_until_blocking(lambda: not _is_stopped(sleeper), what="it continues")
+    _begun(sleeper, watcher).end()
+    wait_until_blocking(lambda: not _is_stopped(sleeper), what="it continues")
 
 
 def test_a_stop_that_ends_before_it_has_come_is_over(
@@ -212,8 +233,7 @@ def test_a_stop_that_ends_before_it_has_come_is_over(
     """A process stops when it is on a processor, which may be later than the end of our moment."""
     busy = [_known(start("print('ready')\nwhile True: pass").pid) for _ in range(3)]
     for turn in range(300):
-        stop = Stop(busy[turn % 3], watcher)
-        assert stop.begin()
+        stop = _begun(busy[turn % 3], watcher)
         for _ in range(turn % 4):
             stop.look()
         stop.end()
@@ -234,8 +254,7 @@ def test_ctrl_z_meanwhile_is_not_lost(
         """
     )
     process = _known(child.pid)
-    stop = Stop(process, watcher)
-    assert stop.begin()
+    stop = _begun(process, watcher)
     wait_until_blocking(lambda: _is_stopped(process), what="it is stopped")
     child.send_signal(signal.SIGTSTP)
     stop.end()
@@ -255,7 +274,9 @@ def test_all_continue_even_if_the_stopper_is_killed(
         f"""
         import time
         from kit.stops import Process, Stop, Watcher
-        assert Stop(Process({sleeper.pid}, {sleeper.started}), Watcher()).begin()
+        watcher = Watcher()
+        while not (stop := Stop(Process({sleeper.pid}, {sleeper.started}), watcher)).begin():
+            time.sleep(0.01)
         print("ready")
         time.sleep(60)
         """

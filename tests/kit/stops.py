@@ -2,7 +2,9 @@
 
 A process is known by its number and the moment of its start, so that a number that was given to
 another process is never signalled. Others may stop and continue the same process meanwhile: what
-they want of it holds when our moment is over.
+they want of it holds when our moment is over. Of two that stop by this module, as when a test of
+scripts/shake is shaken, each would leave it to the other to continue a process that both have
+stopped: so only one at a time has it.
 
 A tiny watcher process holds the other end of a pipe, on which it is told who is stopped. When the
 pipe closes, because we ended or were killed, it continues those who are still on its list.
@@ -13,6 +15,7 @@ Needs /proc, as Linux has it. Standard library only: the watcher runs this file 
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -150,14 +153,32 @@ class Stop:
         self._watcher = watcher
         self._stands = False
         self._given_up = False
+        self._claim: socket.socket | None = None
 
     def begin(self) -> bool:
-        """Stop it; False if it cannot be."""
+        """Stop it; False if it cannot be, or another `Stop` has it."""
+        if not self._is_ours():
+            return False
         self._watcher.tell("+", self.process)  # before: we may be killed at any line
         if not send(self.process, signal.SIGSTOP):
-            self._watcher.tell("-", self.process)
+            self._leave()
             return False
         return True
+
+    def _is_ours(self) -> bool:
+        claim = socket.socket(socket.AF_UNIX)
+        try:  # a name that one socket has, until it is closed
+            claim.bind("\0kit.stops {} {}".format(*self.process))
+        except OSError:
+            claim.close()
+            return False
+        self._claim = claim
+        return True
+
+    def _leave(self) -> None:
+        self._watcher.tell("-", self.process)
+        if self._claim is not None:
+            self._claim.close()
 
     def look(self) -> None:
         """Take note of what others do to it; between two looks they can hide that they did."""
@@ -177,7 +198,7 @@ class Stop:
             send(self.process, signal.SIGCONT)
             for number in filter(details.has_pending, JOB_CONTROL):
                 send(self.process, number)
-        self._watcher.tell("-", self.process)
+        self._leave()
 
     def _is_theirs(self, details: _Details) -> bool:
         # A signal that comes while it stands still is pending; before that, it may be our own.

@@ -309,10 +309,11 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    os.nice(10)  # for minutes, on all that a small machine has
     chosen = [everything[name] for name in asked.names] or list(everything.values())
     if asked.quick:
         chosen = [each for each in chosen if each.quick]
+    if not all(each.quick for each in chosen):
+        os.nice(10)  # for minutes, on all that a small machine has
     with ThreadPoolExecutor(AT_ONCE) as pool:
         right = list(pool.map(partial(judge, traced=asked.trace), chosen))
     print(f"{sum(right)} of {len(right)} as they must be")

@@ -32,7 +32,7 @@ PLAN = {"options": {"lease_time": LEASE}, "hold": (30.0, 30.0)}
 
 
 async def _leader(crew: Crew) -> Member:
-    return await wait_until(crew.leader, within=10, what="somebody leads")
+    return await wait_until(crew.leader, within=60, what="somebody leads")
 
 
 async def test_a_crew_contends(valkey: Server, tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ async def test_a_crew_contends(valkey: Server, tmp_path: Path) -> None:
             elected = {each.process for each in crew.records() if each.kind == "elected"}
             return elected == {"a1", "b1"}
 
-        await wait_until(shared, within=20, every=0.05, what="both have led")
+        await wait_until(shared, within=60, every=0.05, what="both have led")
     check(crew.records()).assert_sound(min_terms=2)
     check_register(crew.register()).assert_sound(min_writes=2)
     kinds = Counter(record.kind for record in crew.records())
@@ -103,13 +103,13 @@ def _elected(crew: Crew) -> list[str]:
 
 
 async def _more(found: Callable[[], Sequence[object]], than: int) -> None:
-    await wait_until(lambda: len(found()) > than, within=20, every=0.05)
+    await wait_until(lambda: len(found()) > than, within=60, every=0.05)
 
 
 async def _follower(crew: Crew, before: Member) -> Member:
     return await wait_until(
         lambda: leader if (leader := crew.leader()) not in (None, before) else None,
-        within=10,
+        within=60,
         what=f"another than {before.process} leads",
     )
 
@@ -127,7 +127,7 @@ async def test_a_contender_that_fails_is_told(valkey: Server, tmp_path: Path) ->
     crew = Crew(valkey, tmp_path, size=1, plan={"options": {"lease_time": 0.01}})
     await crew.__aenter__()
     (member,) = crew.members
-    await wait_until(lambda: not member.running, within=10)
+    await wait_until(lambda: not member.running, within=60)
     with pytest.raises(AssertionError, match=r"(?s)a1 ended .*lease_time must be"):
         await crew.__aexit__()
 

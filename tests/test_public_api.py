@@ -146,7 +146,7 @@ def test_options_are_given_by_name() -> None:
 def fresh(code: str) -> Any:
     """What a new process prints as JSON."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=30
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=150
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

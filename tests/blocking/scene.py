@@ -19,8 +19,8 @@ PORTAL = "incumbent portal"
 
 
 def quick(**changes: Any) -> LeaderOptions:
-    """Options with a short lease."""
-    return LeaderOptions(**({"lease_time": 1.5, "request_timeout": 1.0} | changes))
+    """Options with a short lease, which bears a process or two that stand still for a moment."""
+    return LeaderOptions(**({"lease_time": 3.0, "request_timeout": 1.0} | changes))
 
 
 def environment() -> dict[str, str]:
@@ -36,7 +36,7 @@ def start(code: str, server: Server, *args: str, first: str = "") -> "subprocess
         "from incumbent.blocking import *\n"
         "from incumbent.blocking import LeaderElector, current_lease\n"
         "url = sys.argv[1]\n"
-        "quick = LeaderOptions(lease_time=1.5, request_timeout=1.0)\n"
+        "quick = LeaderOptions(lease_time=3.0, request_timeout=1.0)\n"
         "def say(*words):  # at once, for two threads may speak\n"
         "    sys.stdout.write(' '.join(map(str, words)) + '\\n')\n"
         "    sys.stdout.flush()\n"
@@ -72,6 +72,19 @@ def heard(child: "subprocess.Popen[str]") -> str:
     return child.stdout.readline().strip()
 
 
+RENEWED = (
+    "import logging\n"
+    "logging.getLogger('incumbent').setLevel(logging.ERROR)  # a busy machine delays renewals\n"
+    "renewed = LeaderOptions(lease_time=4.5, request_timeout=1.0)\n"
+    "until = {}\n"
+    "def more():\n"
+    "    'Whether the lease would still last that was granted, or a moment more.'\n"
+    "    lease = current_lease()\n"
+    "    return time.monotonic() < until.setdefault(lease.fence, time.monotonic() + 5)\n"
+)
+"""For programs whose actions go on until their leases would be over, had they not been renewed."""
+
+
 @contextmanager
 def thread(work: Callable[[], object]) -> Iterator[threading.Thread]:
     """A thread that has ended when the block has."""
@@ -80,5 +93,5 @@ def thread(work: Callable[[], object]) -> Iterator[threading.Thread]:
     try:
         yield running
     finally:
-        running.join(20)
+        running.join(60)
         assert not running.is_alive()

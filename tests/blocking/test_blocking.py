@@ -136,11 +136,12 @@ def test_an_interruption_comes_out_bare_and_frees_the_seat(
 def test_renewals_go_on_while_the_caller_computes(
     elector: LeaderElector, other: LeaderElector, journal: Journal, valkey: Server
 ) -> None:
-    """Field case 15: three lease times of computing, one leader throughout."""
+    """Field case 15: more than a lease time of computing, one leader throughout."""
 
     def action() -> int:
         token = token_of(valkey, "one")
-        for _ in range(9):
+        until = time.monotonic() + 1.2 * elector.options.lease_time
+        while time.monotonic() < until or len(journal.of(TermRenewed)) < 3:
             compute(0.3)
             assert here().held
             assert token_of(valkey, "one") == token
@@ -148,7 +149,6 @@ def test_renewals_go_on_while_the_caller_computes(
         return here().fence
 
     assert elector.run_if_leader("one", action)
-    assert len(journal.of(TermRenewed)) >= 3
     assert len(journal.of(TermEnded)) == 1
 
 
@@ -158,7 +158,7 @@ def test_a_lost_lease_is_told_and_raised_at_the_end(elector: LeaderElector, valk
     def action() -> str:
         lease = here()
         steal(valkey, "one")
-        assert lease.lost.wait(5)
+        assert lease.lost.wait(60)
         assert not held(lease)
         assert lease.loss_reason == "taken"
         with pytest.raises(LeadershipLostError):
@@ -179,7 +179,7 @@ def test_the_action_s_error_wins_over_a_loss(elector: LeaderElector, valkey: Ser
 
     def action() -> None:
         steal(valkey, "one")
-        assert here().lost.wait(5)
+        assert here().lost.wait(60)
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine") as raised:
@@ -195,7 +195,7 @@ def test_p3_after_an_unreachable_loss_a_lease_is_valid_to_its_deadline(own_serve
         def work() -> tuple[bool, str | None]:
             lease = here()
             own_server.pause()
-            assert lease.lost.wait(30)
+            assert lease.lost.wait(60)
             was_held, reason = lease.held, lease.loss_reason
             lease.ensure_held()
             wait_until_blocking(lambda: not held(lease))
@@ -212,11 +212,11 @@ def test_leaving_a_block_whose_lease_was_lost_raises(
     """Also when the block never asked; its own error wins, with a note."""
     with pytest.raises(LeadershipLostError), elector.lead("one") as lease:
         steal(valkey, "one")
-        assert lease.lost.wait(5)
+        assert lease.lost.wait(60)
     valkey.cli("FLUSHALL")
     with pytest.raises(ValueError, match="mine") as raised, elector.lead("one") as lease:
         steal(valkey, "one")
-        assert lease.lost.wait(5)
+        assert lease.lost.wait(60)
         raise ValueError("mine")
     assert "taken" in raised.value.__notes__[0]
 
@@ -225,7 +225,7 @@ def test_notify_leaves_the_block_silently(elector: LeaderElector, valkey: Server
     """As with asyncio: told, but not raised."""
     with elector.using(on_loss="notify").lead("one") as lease:
         steal(valkey, "one")
-        assert lease.lost.wait(5)
+        assert lease.lost.wait(60)
 
 
 def test_one_that_steps_down_keeps_the_seat_until_its_block_ends(
@@ -235,7 +235,7 @@ def test_one_that_steps_down_keeps_the_seat_until_its_block_ends(
     followed = threading.Event()
 
     def follow() -> None:
-        other.using(wait_time=20).run_if_leader("one", followed.set)
+        other.using(wait_time=60).run_if_leader("one", followed.set)
 
     following = threading.Thread(target=follow)
     with (
@@ -245,10 +245,10 @@ def test_one_that_steps_down_keeps_the_seat_until_its_block_ends(
         following.start()
         wait_until_blocking(lambda: in_line(valkey, "one"))
         lease.step_down()
-        assert lease.lost.wait(5)
+        assert lease.lost.wait(60)
         assert held(lease)
         assert not followed.wait(0.3)
-    following.join(10)
+    following.join(60)
     assert followed.is_set()
 
 
@@ -266,9 +266,9 @@ def test_another_thread_that_asks_to_step_down_waits_for_it(
     with pytest.raises(LeadershipLostError), elector.lead("one") as lease:
         asking.append(threading.Thread(target=ask, args=(lease,)))
         asking[0].start()
-        assert lease.lost.wait(5)
+        assert lease.lost.wait(60)
         assert not free
-    asking[0].join(10)
+    asking[0].join(60)
     assert free == [None]
 
 
@@ -285,7 +285,7 @@ def test_p9_a_thread_that_the_action_waits_for_may_step_down(
         target = partial(context.run, lease.step_down) if in_context else lease.step_down
         asking = threading.Thread(target=target)
         asking.start()
-        asking.join(30)
+        asking.join(60)
         assert not asking.is_alive()
         return lease.remaining
 
@@ -302,7 +302,7 @@ def test_a_remote_request_reaches_the_holder(elector: LeaderElector, other: Lead
     """As by `step_down`."""
     with pytest.raises(LeadershipLostError), elector.lead("one") as lease:
         assert other.request_step_down("one") == 1
-        assert lease.lost.wait(5)
+        assert lease.lost.wait(60)
 
 
 def test_a_seat_is_taken_from_a_holder(elector: LeaderElector, other: LeaderElector) -> None:
@@ -311,7 +311,7 @@ def test_a_seat_is_taken_from_a_holder(elector: LeaderElector, other: LeaderElec
         taken = other.force_release("one", fence=lease.fence)
         assert taken is not None
         assert taken.leader_id == elector.leader_id
-        assert lease.lost.wait(5)
+        assert lease.lost.wait(60)
 
 
 def test_a_lease_can_be_extended_and_released(elector: LeaderElector, valkey: Server) -> None:
@@ -329,7 +329,7 @@ def test_the_longest_term_is_told(elector: LeaderElector) -> None:
     """`max_hold_time` cannot stop a thread; it is told, and it is no success."""
 
     def action() -> bool:
-        return here().lost.wait(5)
+        return here().lost.wait(60)
 
     outcome = elector.using(max_hold_time=0.2).attempt("one", action)
     assert outcome == LeadershipLost("max_hold_time", value=True)
@@ -349,7 +349,7 @@ def test_a_campaign_stands_by_again_after_a_loss(elector: LeaderElector, valkey:
         try:
             if len(most) == 1:
                 steal(valkey, "one")
-                assert here().lost.wait(5)
+                assert here().lost.wait(60)
                 valkey.cli("DEL", "incumbent:{one}:seat:0")
                 compute(1)
                 return "lost"
@@ -555,7 +555,7 @@ def test_p6_an_error_that_takes_no_note_comes_out_as_it_is(
 
     def fail() -> None:
         steal(valkey, "one")
-        assert here().lost.wait(30)
+        assert here().lost.wait(60)
         raise error
 
     with pytest.raises(FrozenError) as caught:
@@ -564,7 +564,7 @@ def test_p6_an_error_that_takes_no_note_comes_out_as_it_is(
     valkey.cli("DEL", "incumbent:{one}:seat:0")
     with pytest.raises(FrozenError) as caught, elector.lead("one") as lease:
         steal(valkey, "one")
-        assert lease.lost.wait(30)
+        assert lease.lost.wait(60)
         raise error
     assert caught.value is error
 

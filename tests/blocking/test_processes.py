@@ -5,15 +5,14 @@ Each program runs with warnings as errors, and must leave nothing on stderr.
 
 import itertools
 import signal
-import time
 from typing import Any
 
 import pytest
 
-from blocking.scene import finished, heard, program, start
+from blocking.scene import RENEWED, finished, heard, program, start
 from kit.servers import Server
 from kit.waiting import wait_until_blocking
-from promises.scene import all_keys, fence_key, in_line, token_of
+from promises.scene import all_keys, fence_key, in_line, token_of, ttl_of
 
 
 def test_an_elector_begins_no_thread_before_its_first_use(valkey: Server) -> None:
@@ -25,7 +24,7 @@ def test_an_elector_begins_no_thread_before_its_first_use(valkey: Server) -> Non
         "say(threading.active_count())\n",
         valkey,
     )
-    assert lines == ["1 1.5 True", "2"]
+    assert lines == ["1 3.0 True", "2"]
 
 
 def test_the_exit_leaves_no_thread_and_no_noise(valkey: Server) -> None:
@@ -70,9 +69,9 @@ def test_the_exit_releases_a_block_that_nobody_left(valkey: Server) -> None:
 def test_the_exit_waits_for_threads_that_work(valkey: Server) -> None:
     """The main thread has ended; the other is renewed until its action has."""
     lines = program(
-        "e = LeaderElector(url, quick)\n"
+        RENEWED + "e = LeaderElector(url, renewed)\n"
         "def action():\n"
-        "    time.sleep(2)\n"
+        "    while more(): time.sleep(0.1)\n"
         "    say(current_lease().held)\n"
         "threading.Thread(target=e.run_if_leader, args=('one', action)).start()\n",
         valkey,
@@ -206,19 +205,19 @@ def test_case_75_a_child_that_leaves_its_parent_s_block_frees_nothing(valkey: Se
 
 
 def test_case_15_three_processes_that_compute_have_one_leader_at_a_time(valkey: Server) -> None:
-    """Two lease times of computing each, by turns: no two spans overlap."""
+    """More than a lease time of computing each, by turns: no two spans overlap."""
     code = (
-        "e = LeaderElector(url, quick.changed(lease_time=1.8, wait_time=None))\n"
+        RENEWED + "e = LeaderElector(url, renewed.changed(wait_time=None))\n"
         "def action():\n"
         "    began = time.monotonic()\n"
-        "    while time.monotonic() < began + 3.6: sum(range(1000))\n"
+        "    while more(): sum(range(1000))\n"
         "    say(began, time.monotonic(), current_lease().held)\n"
         "e.run_if_leader('one', action)\n"
     )
     children = [start(code, valkey) for _ in range(3)]
     spans = []
     for child in children:
-        returncode, out, err = finished(child, 60)
+        returncode, out, err = finished(child, 120)
         assert (returncode, err) == (0, "")
         began, ended, held = out.split()
         assert held == "True"
@@ -229,15 +228,15 @@ def test_case_15_three_processes_that_compute_have_one_leader_at_a_time(valkey: 
 
 @pytest.mark.timeout(150)
 def test_case_15_three_threads_in_each_of_three_processes(valkey: Server) -> None:
-    """All nine stand, each action blocks its thread for two lease times: one leader at a time."""
+    """All nine stand, each action blocks its thread beyond its lease: one leader at a time."""
     code = (
-        "import redis\n"
+        RENEWED + "import redis\n"
         "counter = redis.Redis.from_url(url)\n"
-        "e = LeaderElector(url, quick.changed(lease_time=1.8, wait_time=None))\n"
+        "e = LeaderElector(url, renewed.changed(wait_time=None))\n"
         "def action():\n"
         "    if counter.incr('turns') > 4: return\n"
         "    began = time.monotonic()\n"
-        "    time.sleep(3.6)\n"
+        "    time.sleep(5)\n"
         "    lease = current_lease()\n"
         "    say(began, time.monotonic(), lease.held, lease.fence, os.getpid())\n"
         "def work(): e.run_if_leader('one', action)\n"
@@ -272,10 +271,10 @@ def test_a_killed_process_is_followed_after_its_lease(valkey: Server) -> None:
     )
     assert heard(child) == "began"
     child.kill()
-    began = time.monotonic()
     finished(child)
-    wait_until_blocking(lambda: token_of(valkey, "one") is None)
-    assert time.monotonic() - began < 3
+    assert ttl_of(valkey, "one") <= 3000
+    wait_until_blocking(lambda: token_of(valkey, "one") is None, within=60)
+    assert all_keys(valkey) == {fence_key("one")}
 
 
 def test_case_75_a_child_that_closes_its_parent_s_sockets_does_not_deafen_it(

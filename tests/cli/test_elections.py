@@ -54,7 +54,10 @@ def test_status_shows_who_leads_and_who_waits(runs: Runs, ask: Inside, valkey: S
 
 def test_status_finds_all_elections_of_a_prefix(ask: Inside, valkey: Server) -> None:
     """Also groups with high seats, and tenants; what others keep on the server is left out."""
-    assert ask("status").err == "incumbent: no elections under the prefix 'incumbent'\n"
+    assert ask("status").err == (
+        "incumbent: no elections under the prefix 'incumbent':"
+        " look whether this is the right server, database and --prefix\n"
+    )
     assert ask("status", "--json").value == {"elections": []}
     valkey.cli("SET", "incumbent:{other}:fence", "1", "PX", 60_000)
     valkey.cli("SET", "incumbent:{@acme%3A:reports}:fence", "1", "PX", 60_000)

@@ -1,16 +1,16 @@
 """incumbent.cli.elections.following and .news: what `watch` knows of a fleet, and what it tells."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cli.stage import seat
+from cli.stage import led, seat
 from incumbent import LeaderInfo, LeaderState, Outage
 from incumbent.cli.asking import Asker, Unreadable, Where, asking
-from incumbent.cli.elections import following, news
+from incumbent.cli.elections import absent, following, news
 from incumbent.cli.elections.following import Fleet
 from incumbent.cli.elections.table import Known
 from incumbent.stores.redis import ServerError
@@ -27,10 +27,15 @@ class Recorder:
 
     def __init__(self) -> None:
         self.news: list[news.News] = []
+        self.remarks: list[str] = []
 
     def show(self, happened: news.News) -> None:
         """Keep it."""
         self.news.append(happened)
+
+    def remark(self, sentences: Sequence[str]) -> None:
+        """Keep it."""
+        self.remarks += sentences
 
     def changed(self, name: str) -> list[LeaderState]:
         """The states of an election."""
@@ -88,11 +93,60 @@ async def test_new_elections_are_followed_and_those_without_a_trace_are_dropped(
 @pytest.mark.usefixtures("often")
 async def test_a_name_that_was_given_is_kept(valkey: Server) -> None:
     """Somebody waits for it to have a leader."""
+    exist(valkey, "a")
     async with followed(valkey.url, "a") as (fleet, screen):
         await wait_until(lambda: screen.changed("a"))
+        valkey.cli("DEL", "incumbent:{a}:fence")
         await asyncio.sleep(0.3)
         assert names(fleet) == ["a"]
         assert len(screen.news) == 1
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All names are looked at, also on a machine that stands still."""
+    monkeypatch.setattr(absent, "WITHIN", 60.0)
+
+
+@pytest.mark.usefixtures("often", "patient")
+async def test_names_that_nobody_knows_are_told_and_followed_when_they_come(
+    valkey: Server,
+) -> None:
+    """Once, with what may have been meant; `watch` goes on, because they may come."""
+    exist(valkey, "scheduler", "nightly")
+    async with followed(valkey.url, "schedulr", "something else", "nightly") as (fleet, screen):
+        await wait_until(lambda: screen.remarks)
+        nobody = "nobody has led it for a day, and nobody waits for it"
+        assert screen.remarks == [
+            f"no election 'schedulr': {nobody}; did you mean 'scheduler'?",
+            f"no election 'something else': {nobody}",
+        ]
+        assert {each.name: each.note for each in fleet.known()[0]} == {
+            "schedulr": "no such election yet; did you mean 'scheduler'?",
+            "something else": "no such election yet",
+            "nightly": "",
+        }
+        with led(valkey, "schedulr"):
+            await wait_until(lambda: any(each.leaders for each in screen.changed("schedulr")))
+            assert fleet.known()[0][0].note == ""
+        await wait_until(lambda: not screen.changed("schedulr")[-1].leaders)
+        assert fleet.known()[0][0].note == ""
+        assert len(screen.remarks) == 2
+
+
+@pytest.mark.usefixtures("often", "patient")
+@pytest.mark.parametrize("names", [(), ("a", "b")])
+async def test_where_there_is_nothing_the_server_may_be_the_wrong_one(
+    valkey: Server, names: tuple[str, ...]
+) -> None:
+    """Said once, not once for each name."""
+    async with followed(valkey.url, *names) as (_, screen):
+        await wait_until(lambda: screen.remarks)
+        (told,) = screen.remarks
+        assert told == (
+            "no elections under the prefix 'incumbent':"
+            " look whether this is the right server, database and --prefix"
+        )
 
 
 @pytest.mark.usefixtures("often")
@@ -145,7 +199,7 @@ async def test_an_outage_of_many_is_told_in_one(own_server: Server) -> None:
         assert set().union(*(each.outages for each in silent)) == set(names(fleet))
         assert fleet.known()[1].startswith("No word from the server for ")
         own_server.restart()
-        await wait_until(lambda: fleet.known()[1] == "")
+        await wait_until(lambda: fleet.known()[1].startswith("No elections"))
 
 
 @pytest.mark.usefixtures("often")
@@ -160,7 +214,7 @@ async def test_an_outage_is_told_when_there_are_no_elections(own_server: Server)
         own_server.restart()
         await wait_until(lambda: len(screen.news) == 2)
         assert [*news.lines(screen.news[1], NOW)] == ["the server: heard of again"]
-        assert fleet.known() == ([], "")
+        assert fleet.known() == ([], "No elections under the prefix 'incumbent'")
 
 
 @pytest.mark.usefixtures("often")

@@ -55,6 +55,7 @@ def row(screen: str, name: str) -> str:
 
 def test_watch_tells_each_change_in_a_line(runs: Runs, valkey: Server) -> None:
     """First what is now; then who comes and who goes. SIGTERM ends it with 143."""
+    exist(valkey, "job")
     follower = Follower(valkey.url, "job")
     runs.keep(follower)
     assert follower.line().endswith("Z job: nobody leads")
@@ -65,6 +66,21 @@ def test_watch_tells_each_change_in_a_line(runs: Runs, valkey: Server) -> None:
     assert follower.process.wait(20) == 143
     assert follower.process.stderr is not None
     assert follower.process.stderr.read() == ""
+
+
+def test_a_name_that_may_be_misspelt(runs: Runs, valkey: Server) -> None:
+    """Said on stderr, as `status` does, between the lines; and watched, because it may come."""
+    exist(valkey, "scheduler")
+    follower = Follower(valkey.url, "schedulr")
+    runs.keep(follower)
+    assert follower.line().endswith("Z schedulr: nobody leads")
+    assert follower.process.stderr is not None
+    assert follower.process.stderr.readline() == (
+        "incumbent: no election 'schedulr': nobody has led it for a day,"
+        " and nobody waits for it; did you mean 'scheduler'?\n"
+    )
+    with led(valkey, "schedulr"):
+        assert " schedulr: seat 0: me leads for " in follower.line()
 
 
 def test_watch_follows_elections_that_are_new(runs: Runs, valkey: Server) -> None:
@@ -79,6 +95,7 @@ def test_watch_follows_elections_that_are_new(runs: Runs, valkey: Server) -> Non
 
 def test_nobody_reads_any_more(runs: Runs, valkey: Server) -> None:
     """`incumbent watch | head -1` ends without a word, and before there is more to be written."""
+    exist(valkey, "job")
     follower = Follower(valkey.url, "job")
     runs.keep(follower)
     follower.line()
@@ -150,12 +167,33 @@ def test_when_nothing_can_be_read_it_ends(ask: Inside, valkey: Server) -> None:
 
 def test_watch_on_a_terminal_is_a_table(valkey: Server, open_terminal: Open) -> None:
     """It follows what happens."""
+    exist(valkey, "job")
     terminal = open_terminal(valkey, "job")
     screen = terminal.shows("nobody")
     assert all(word in screen for word in ("election", "seat", "leader", "for", "in line"))
     with led(valkey, "job"):
         terminal.shows(" me ", without="nobody")
     terminal.shows("nobody", without=" me ")
+
+
+def test_a_row_of_a_name_that_may_be_misspelt(valkey: Server, open_terminal: Open) -> None:
+    """It is told where one looks, until there is such an election."""
+    exist(valkey, "scheduler")
+    terminal = open_terminal(valkey, "schedulr")
+    screen = terminal.shows("did you mean")
+    assert row(screen, "schedulr").split(maxsplit=1)[1] == (
+        "no such election yet; did you mean 'scheduler'?"
+    )
+    with led(valkey, "schedulr"):
+        terminal.shows(" me ", without="did you mean")
+
+
+def test_a_page_without_elections(valkey: Server, open_terminal: Open) -> None:
+    """It says so, until there is one."""
+    terminal = open_terminal(valkey)
+    terminal.shows("No elections under the prefix 'incumbent'")
+    with led(valkey, "job"):
+        terminal.shows(" me ", without="No elections")
 
 
 @pytest.mark.parametrize(
@@ -189,6 +227,7 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(
     valkey: Server, open_terminal: Open
 ) -> None:
     """By a real shell: as it was before, and then the table again."""
+    exist(valkey, "job")
     script = 'set -m; "$0" "$@"; echo stopped; read line; fg; echo ended $?'
     terminal = open_terminal(valkey, "job", script=script)
     terminal.shows("nobody")
@@ -242,6 +281,7 @@ def test_a_terminal_that_changes_its_size(valkey: Server, open_terminal: Open) -
 
 def test_without_a_keyboard_there_are_no_keys(valkey: Server, open_terminal: Open) -> None:
     """Nor are any told of; Ctrl-C ends it."""
+    exist(valkey, "job")
     terminal = open_terminal(valkey, "job", script='exec "$0" "$@" </dev/null')
     terminal.shows("nobody", "Ctrl-C ends")
     assert terminal.modes == terminal.modes_before

@@ -31,6 +31,9 @@ class Recorder:
             leaders = happened.new.leaders
             self.led[happened.name] = leaders[0].leader_id if leaders else "nobody"
 
+    def remark(self, sentences: Sequence[str]) -> None:
+        """Not of interest here."""
+
 
 def where(cluster: Cluster) -> Where:
     """As the command line names it."""

@@ -72,6 +72,9 @@ def watch(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
     whose leaders, what you type occurs, Escape shows all again, q quits. Elsewhere, and with
     TERM=dumb, each change is a line: first what is now, then what happens.
 
+    A NAME that no election has yet may be misspelt: stderr says so, or the table, with the name
+    that is most like it. It is followed all the same.
+
     The server tells of changes when they happen, and nothing is polled; without a NAME, elections
     that are new are looked for every ten seconds. When the server is not heard, it is said since
     when, and nobody is shown as a leader until it is heard again: within twelve seconds if it is

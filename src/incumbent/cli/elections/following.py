@@ -10,7 +10,7 @@ from typing import Any, Final, Self, TypeVar
 
 from incumbent import LeaderState, Outage, clock
 from incumbent.cli.asking import Asker, Unreadable, Where, ask, asking, insist
-from incumbent.cli.elections import news
+from incumbent.cli.elections import absent, news
 from incumbent.cli.elections.screens import JsonLines, PlainLines, Screen, Table
 from incumbent.cli.elections.table import Known
 from incumbent.cli.elections.words import trouble_in_short
@@ -59,6 +59,8 @@ class _Election:
     spoiled: Unreadable | None = None
     outage: Outage | None = None
     """As it was shown last."""
+    note: str = ""
+    """What was told of it while there was no such election."""
     watch: Watch | None = None
     task: asyncio.Task[None] | None = None
 
@@ -69,7 +71,7 @@ class _Election:
             return Known(self.name, error=trouble_in_short(self.name, self.spoiled.reason))
         if self.watch is None:
             return Known(self.name)
-        return Known(self.name, self.watch.state, outage=self.watch.outage)
+        return Known(self.name, self.watch.state, outage=self.watch.outage, note=self.note)
 
 
 class Fleet:
@@ -98,8 +100,10 @@ class Fleet:
         Raises:
             ServerError: none of them can be read.
         """
-        self._take_in(insist(await self._look()))
-        for work in (self._search(), self._notice()):
+        found = insist(await self._look())
+        self._take_in(found)
+        absent_ones = [name for name, state in found.items() if absent.unknown(state)]
+        for work in (self._search(), self._notice(), self._tell_absent(absent_ones)):
             _ = self._start(work)
         return self
 
@@ -129,10 +133,15 @@ class Fleet:
         if not known and self._lost is not None:
             outages.append(self._lost)
         if not outages:
-            return known, news.refusal(self._refusal) if self._refusal else ""
+            return known, self._remark(known)
         first, now = min(outages, key=_since), datetime.now(UTC)
         why = self._asker.reason(first.error)
         return known, news.trouble(first.since, why, now, silent=len(outages), of=len(known) or 1)
+
+    def _remark(self, known: Sequence[Known]) -> str:
+        if self._refusal:
+            return news.refusal(self._refusal)
+        return "" if known else f"No elections under the prefix {self._asker.where.prefix!r}"
 
     def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work)
@@ -201,6 +210,20 @@ class Fleet:
                 election.spoiled = None
                 election.task = self._start(self._watch(election))
 
+    async def _tell_absent(self, names: Sequence[str]) -> None:
+        """Tell, once, which of `names` no election has; or that there are no elections."""
+        where = self._asker.where
+        if not self._names:
+            if not self._elections:
+                self._screen.remark([absent.none_at_all(where.prefix)])
+            return
+        missing = await absent.missing(where, names)
+        for name in missing.meant:
+            self._elections[name].note = absent.in_short(name, missing)
+        said = dict.fromkeys(absent.sentence(name, missing, where.prefix) for name in missing.meant)
+        if said:
+            self._screen.remark(list(said))
+
     # -- what happens to them ----------------------------------------------------------------
 
     async def _watch(self, election: _Election) -> None:
@@ -209,6 +232,8 @@ class Fleet:
             async with aclosing(elector.watch(its_name)) as election.watch:
                 async for state in election.watch:
                     old, election.state = election.state, state
+                    if state.leaders or state.waiting:
+                        election.note = ""
                     election.outage = None  # that it is heard of again is told by this
                     self._screen.show(news.Changed(election.name, old, state))
         except ServerError as error:

@@ -9,7 +9,7 @@ import click
 from incumbent import LeaderInfo, LeaderState
 from incumbent.cli.asking import Unreadable, Where, ask, asking, insist
 from incumbent.cli.elections import words
-from incumbent.cli.elections.absent import absent
+from incumbent.cli.elections.absent import absent, none_at_all, unknown
 from incumbent.cli.endings import MistakeError
 from incumbent.cli.output import say, tell, tell_json
 from incumbent.durations import about
@@ -31,8 +31,9 @@ def status(where: Where, names: Sequence[str], *, as_json: bool) -> bool:
         for line in words.state_lines(states, datetime.now(UTC)):
             tell(line)
         if not states:
-            say(f"no elections under the prefix {where.prefix!r}")
-        for sentence in absent(where, filter(lambda name: _unknown(states[name]), names)).values():
+            say(none_at_all(where.prefix))
+        missing = absent(where, filter(lambda name: unknown(states[name]), names))
+        for sentence in dict.fromkeys(missing.values()):
             say(sentence)
     return not any(isinstance(state, Unreadable) for state in states.values())
 
@@ -73,11 +74,6 @@ def release(where: Where, name: str, seat: int | None, *, yes: bool, as_json: bo
             f" the seat is free in {about(taken.remaining)} at the latest"
         )
     return taken is not None
-
-
-def _unknown(state: LeaderState | Unreadable) -> bool:
-    """Whether there may be no such election: nobody leads it, and nobody waits for it."""
-    return isinstance(state, LeaderState) and not state.leaders and not state.waiting
 
 
 async def _holder(where: Where, name: str, seat: int | None) -> LeaderInfo | None:

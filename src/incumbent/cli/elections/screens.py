@@ -10,7 +10,7 @@ from incumbent.cli.elections.keys import View, after
 from incumbent.cli.elections.table import Known, layout
 from incumbent.cli.elections.terminal import Terminal
 from incumbent.cli.elections.words import clock_time
-from incumbent.cli.output import tell, tell_json
+from incumbent.cli.output import say, tell, tell_json
 
 AGEING: Final = 1.0
 """Seconds after which a page is drawn anew, because times go on."""
@@ -29,6 +29,10 @@ class Screen(Protocol):
         """It has just happened."""
         ...
 
+    def remark(self, sentences: Sequence[str]) -> None:
+        """People should know, though nothing has happened."""
+        ...
+
 
 class JsonLines:
     """A line of JSON for each election that something happens to."""
@@ -37,6 +41,9 @@ class JsonLines:
         """Print it."""
         for value in news.values(happened):
             tell_json({"at": datetime.now(UTC), **value})
+
+    def remark(self, sentences: Sequence[str]) -> None:
+        """A program has no use for it."""
 
 
 class PlainLines:
@@ -48,6 +55,11 @@ class PlainLines:
         for line in news.lines(happened, now):
             tell(f"{clock_time(now)} {line}")
 
+    def remark(self, sentences: Sequence[str]) -> None:
+        """Print it, but not among the lines."""
+        for sentence in sentences:
+            say(sentence)
+
 
 class Table:
     """All that is known, page by page, until somebody wants to leave."""
@@ -58,6 +70,13 @@ class Table:
 
     def show(self, happened: news.News) -> None:
         """Draw it soon."""
+        self._draw_soon()
+
+    def remark(self, sentences: Sequence[str]) -> None:
+        """The page has it in short."""
+        self._draw_soon()
+
+    def _draw_soon(self) -> None:
         if self._terminal is not None and self._soon is None:
             self._soon = asyncio.get_running_loop().call_later(SOON, self._terminal.wake)
 

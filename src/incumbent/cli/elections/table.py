@@ -43,6 +43,8 @@ class Known(NamedTuple):
     """Why it cannot be read, in words."""
     outage: Outage | None = None
     """Since when the server has not been heard: `state` is from before that."""
+    note: str = ""
+    """What is to be said as long as nobody leads and nobody waits."""
 
 
 class Layout(NamedTuple):
@@ -181,6 +183,8 @@ def _row(known: Known, number: int, now: datetime) -> _Row:
         return _Row(name, leader=said, style="yellow", wide=True)
     if known.state is None:
         return _Row(name, leader=DOTS, style="dim")
+    if known.note and not (known.state.leaders or known.state.waiting):
+        return _Row(name, leader=printable(known.note), style="yellow", wide=True)
     waiting = str(known.state.waiting)
     if not known.state.leaders:
         style = "yellow" if known.state.waiting else "dim"

@@ -5,8 +5,9 @@ caller reaches it; the caller's cancellation is handed on when the work has ende
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import anyio
 
@@ -19,6 +20,28 @@ CLEAN_UP_WITHIN: Final = 0.1
 
 STOP_WITHIN: Final = 5.0
 """Seconds for which a task that swallows cancellations is waited for."""
+
+
+class Closer(Protocol):
+    """What has tasks that nobody waits for."""
+
+    async def aclose(self) -> None:
+        """End them."""
+        ...
+
+
+def close_with_loop(closer: Closer) -> None:
+    """Have `closer` closed when the running event loop ends, if it is still there.
+
+    A program that ends cancels its tasks, and waits only for those that there are at that moment:
+    not for what their clean-up starts. After that it closes its asynchronous generators, and all
+    that it has of them is a weak reference and `aclose`. So `closer` is passed off as one.
+    Source: https://docs.python.org/3/library/sys.html#sys.set_asyncgen_hooks
+    """
+    introduce = cast(Any, sys.get_asyncgen_hooks().firstiter)
+    # A debugger, or a Trio that is this loop's guest, may want to see a generator indeed.
+    if getattr(introduce, "__self__", None) is asyncio.get_running_loop():
+        introduce(closer)
 
 
 async def finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -5,15 +5,20 @@ Nothing is destroyed while pending, nothing was never retrieved or awaited, and 
 
 import asyncio
 import contextlib
+import gc
 import os
 import re
 import signal
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
+import redis.asyncio
 
+from incumbent import LeaderElector, LeaderOptions
 from kit.proxy import Proxy
+from kit.proxy_thread import ProxyThread
 from kit.servers import Server
 
 PROGRAM = Path(__file__).with_name("program.py")
@@ -75,3 +80,29 @@ async def test_case_32_interrupted(valkey: Server, proxy: Proxy) -> None:
     assert code == 0, err
     assert out.splitlines() == ["action under way", "cleaned up", "interrupted"]
     assert not seats(valkey)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning", "ignore:loop is closed")
+def test_case_32_the_server_is_silent_at_the_end(
+    valkey: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The last release has no answer; what still tries to connect then ends with the loop."""
+
+    async def program(relay: ProxyThread) -> None:
+        leading = asyncio.Event()
+
+        async def lead() -> None:
+            leading.set()
+            await anyio.sleep_forever()
+
+        client = redis.asyncio.Redis.from_url(relay.url)
+        elector = LeaderElector(client, LeaderOptions(lease_time=0.25), hooks=())
+        campaign = asyncio.create_task(elector.campaign("silent", lead))
+        await leading.wait()
+        relay.do(lambda proxy: proxy.hold_replies())
+        assert not campaign.done()
+
+    with ProxyThread(valkey) as relay:
+        asyncio.run(program(relay))
+        gc.collect()
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []

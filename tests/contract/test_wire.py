@@ -102,3 +102,25 @@ async def test_an_answer_that_is_waited_for_keeps_the_others_in_order(
     assert answers == [PONG, PONG]
     assert not wire.retired
     await wire.retire()
+
+
+async def test_with_the_loop_ends_what_nobody_waits_for(
+    proxy: Proxy, make_client: MakeClient
+) -> None:
+    """A request that is waited for, as by a generator that is closed, is answered before that."""
+    wire = Wire(make_client(proxy).connection_pool)
+    await ask(wire)
+    proxy.delay(0.05)
+    answers = [wire.send(Question(PING), 0.4) for _ in range(2)]  # too hasty to go alone
+    closing = asyncio.create_task(wire.aclose())
+    assert list(await asyncio.gather(*answers)) == [PONG, PONG]
+    await closing
+    proxy.hold_replies()
+    given_up = asyncio.ensure_future(wire.send(Question(PING), 0.4))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    sender = wire._sender
+    assert sender is not None
+    await wire.aclose()
+    assert sender.done()
+    await wire.retire()

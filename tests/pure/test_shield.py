@@ -2,15 +2,17 @@
 
 import asyncio
 import gc
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
 import anyio
 import pytest
+import uvloop
 
 from incumbent import shield
-from incumbent.shield import finish, heed, outlast, stop, yielding
+from incumbent.shield import close_with_loop, finish, heed, outlast, stop, yielding
 from kit.waiting import wait_until
 
 
@@ -550,3 +552,72 @@ def work_of(work: Work) -> Callable[[], Coroutine[Any, Any, None]]:
         await work()
 
     return without_result
+
+
+class Lingering:
+    """A task that a program's last clean-up has begun, and that nobody waits for."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.closed = 0
+
+    async def begin(self) -> None:
+        """Begin it when the running task is cancelled."""
+        close_with_loop(self)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.task = asyncio.create_task(anyio.sleep_forever())
+
+    async def aclose(self) -> None:
+        """End it."""
+        self.closed += 1
+        if self.task is not None:
+            await stop(self.task)
+
+
+@pytest.mark.parametrize("factory", [asyncio.SelectorEventLoop, uvloop.Loop])
+def test_what_a_clean_up_has_begun_ends_with_the_loop(
+    factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """A program that ends waits only for the tasks that there were when it cancelled them."""
+    lingering = Lingering()
+
+    async def program() -> None:
+        tasks.append(asyncio.create_task(lingering.begin()))
+        await asyncio.sleep(0)
+
+    tasks: list[asyncio.Task[None]] = []
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(program())
+    assert lingering.task is not None
+    assert lingering.task.cancelled()
+    assert lingering.closed == 1
+
+
+def test_what_is_closed_with_the_loop_is_not_kept_by_it() -> None:
+    """Whoever is done with it lets go of it, and it is not closed any more."""
+    closed: list[int] = []
+
+    class Noted:
+        async def aclose(self) -> None:
+            closed.append(1)
+
+    async def program() -> None:
+        close_with_loop(Noted())
+        gc.collect()
+
+    asyncio.run(program())
+    assert closed == []
+
+
+async def test_only_the_loop_is_told_what_to_close() -> None:
+    """Whoever else wants to know of generators is shown none that is not one."""
+    shown: list[object] = []
+    before = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(firstiter=shown.append)
+    try:
+        close_with_loop(Lingering())
+    finally:
+        sys.set_asyncgen_hooks(*before)
+    assert shown == []

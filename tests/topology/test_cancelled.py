@@ -5,17 +5,21 @@ by tasks of the library's own; by turns of the event loop these are struck at ea
 """
 
 import asyncio
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import anyio
 import pytest
 import redis
 from redis.asyncio import RedisCluster
 
 from cancellation.stage import nothing
+from incumbent.stores.redis import directory, primary
 from kit.cluster import Cluster
 from kit.leftovers import leftover_tasks, open_sockets
 from kit.sentinels import SERVICE
+from kit.servers import Server
 from topology.scene import StartWatched, elector_of, manager_of, seat_of
 
 FREE = 1000
@@ -42,6 +46,7 @@ def everyone(task: asyncio.Task[Any], spared: Tasks) -> None:
 
 Strike = Callable[[asyncio.Task[Any], Tasks], None]
 strikes = pytest.mark.parametrize("strike", [the_caller, everyone])
+abandoned = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning", "ignore:loop is closed")
 plots = pytest.mark.parametrize("held", [False, True], ids=["free", "held"])
 
 
@@ -102,3 +107,58 @@ async def test_p4_in_each_turn_behind_sentinels(
         return manager_of(watched.sentinel).master_for(SERVICE)
 
     await strike_each(connect, watched.primary.cli, strike, held=held)
+
+
+async def _program(connect: Connect, silent: Iterable[Server]) -> None:
+    """Leads until it ends, when nobody says any more whom to ask."""
+    leading = asyncio.Event()
+
+    async def lead() -> None:
+        leading.set()
+        await anyio.sleep_forever()
+
+    elector = elector_of(connect(), lease_time=1)
+    campaign = asyncio.create_task(elector.campaign("job", lead))
+    await leading.wait()
+    for each in silent:
+        each.pause()
+    assert not campaign.done()
+
+
+def _pending(caplog: pytest.LogCaptureFixture) -> list[str]:
+    gc.collect()
+    said = [record.getMessage() for record in caplog.records if record.name == "asyncio"]
+    return [each for each in said if "pending" in each]
+
+
+@abandoned
+def test_case_32_a_look_is_under_way_at_the_end_on_a_cluster(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was begun by the last release, and ends with the loop."""
+    monkeypatch.setattr(directory, "LOOK_EVERY", 0)
+    try:
+        asyncio.run(_program(lambda: RedisCluster.from_url(cluster.url), cluster.nodes))
+    finally:
+        for each in cluster.nodes:
+            each.resume()
+    assert _pending(caplog) == []
+
+
+@abandoned
+def test_case_32_a_look_is_under_way_at_the_end_behind_sentinels(
+    start_watched: StartWatched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same, and the release is not kept from its server."""
+    monkeypatch.setattr(primary, "LOOK_EVERY", 0)
+    watched = start_watched()
+
+    def connect() -> Any:
+        return manager_of(watched.sentinel).master_for(SERVICE)
+
+    try:
+        asyncio.run(_program(connect, [watched.sentinel]))
+    finally:
+        watched.sentinel.resume()
+    assert _pending(caplog) == []
+    assert not watched.primary.cli("EXISTS", seat_of("job"))

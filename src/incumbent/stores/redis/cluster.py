@@ -19,7 +19,7 @@ from redis import exceptions as redis_errors
 from redis.asyncio import RedisCluster
 
 from incumbent import clock
-from incumbent.shield import finish, outlast, yielding
+from incumbent.shield import close_with_loop, finish, outlast, yielding
 from incumbent.stores.redis import faults
 from incumbent.stores.redis.canvass import PATIENCE, WITHIN, canvass
 from incumbent.stores.redis.directory import Directory
@@ -142,6 +142,7 @@ class Cluster:
                 self._look_around(), name="incumbent look", context=Context()
             )
             self._look.add_done_callback(self._looked)
+            close_with_loop(self)
 
     def _looked(self, look: "asyncio.Task[None]") -> None:
         self._look = None
@@ -247,11 +248,15 @@ class Cluster:
     async def retire(self) -> None:
         """Give all connections back when nothing is under way on them."""
         self._closed = True
+        await self.aclose()
+        for server in tuple(self._servers.values()):
+            await server.retire()
+
+    async def aclose(self) -> None:
+        """End a look that nobody waits for, as when the event loop ends."""
         if self._look is not None:
             self._look.cancel()
             await outlast(self._look)
-        for server in tuple(self._servers.values()):
-            await server.retire()
 
     async def forsake(self) -> None:
         """Let go of connections whose event loop is gone."""

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any, Final
 
 from incumbent import process
-from incumbent.shield import stop
+from incumbent.shield import close_with_loop, stop
 from incumbent.stores.base import Budget, Claim, grace_of
 from incumbent.stores.redis import scripts
 from incumbent.stores.redis.caller import Caller
@@ -47,6 +47,7 @@ class Lines:
         self._closed = False
         self._loop = asyncio.get_running_loop()
         self._pid = process.pid
+        close_with_loop(self)
 
     @property
     def at_home(self) -> bool:

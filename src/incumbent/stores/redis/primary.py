@@ -15,7 +15,7 @@ from redis import exceptions as redis_errors
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 from incumbent import clock
-from incumbent.shield import outlast
+from incumbent.shield import close_with_loop, outlast
 from incumbent.stores.redis import sentinels
 from incumbent.stores.redis.canvass import PATIENCE, WITHIN
 from incumbent.stores.redis.scripts import PackedKeys
@@ -53,6 +53,7 @@ class Primary:
                 self._look_around(), name="incumbent look", context=Context()
             )
             self._look.add_done_callback(self._looked)
+            close_with_loop(self)
         return self._server.wire(keys) if age < TRUSTED * LOOK_EVERY else None
 
     async def find(self, keys: PackedKeys | None = None, within: float = 0.0) -> Wire:
@@ -85,10 +86,14 @@ class Primary:
 
     async def retire(self) -> None:
         """Give all connections back when nothing is under way on them."""
+        await self.aclose()
+        await self._server.retire()
+
+    async def aclose(self) -> None:
+        """End a look that nobody waits for, as when the event loop ends."""
         if self._look is not None:
             self._look.cancel()
             await outlast(self._look)
-        await self._server.retire()
 
     async def forsake(self) -> None:
         """Let go of connections whose event loop is gone."""

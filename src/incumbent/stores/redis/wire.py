@@ -15,7 +15,7 @@ from redis import exceptions as redis_errors
 from redis.asyncio.connection import AbstractConnection
 
 from incumbent import clock
-from incumbent.shield import finish, outlast
+from incumbent.shield import close_with_loop, finish, outlast, stop
 from incumbent.stores.redis.connection import KeptConnection, Pool, parser_of
 from incumbent.stores.redis.faults import wrong_server
 from incumbent.stores.redis.slots import Address
@@ -130,6 +130,8 @@ class Wire:
         self._queue: list[Request] = []
         self._batch: list[Request] = []
         self._sender: asyncio.Task[None] | None = None
+        self._senders: set[asyncio.Task[None]] = set()
+        """Also one that has nothing to send any more, and gives the connection back."""
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0  # beside it: on uvloop, one that is due at once does not know when
         self._alone: tuple[Request, asyncio.Task[Any]] | None = None
@@ -140,6 +142,7 @@ class Wire:
         """Whether it gave way because it took long to connect, and still does."""
         self.connected: Callable[[Wire], None] | None = None
         """Called when it has connected."""
+        close_with_loop(self)
 
     @property
     def address(self) -> Address | None:
@@ -181,6 +184,16 @@ class Wire:
             await self._kept.cut()  # who is at it gives it back
         else:
             await finish(self._kept.close)
+
+    async def aclose(self) -> None:
+        """End with the event loop: what is waited for is sent and answered, and nothing else."""
+        while waiting := [
+            each.answer
+            for each in self._queue + self._batch
+            if each.answer is not None and not each.answer.done()
+        ]:
+            await asyncio.wait(waiting)
+        await stop(*self._senders)
 
     async def forsake(self) -> None:
         """Retire a wire whose event loop is gone: nothing of it can be awaited any more."""
@@ -239,6 +252,7 @@ class Wire:
         sender = asyncio.get_running_loop().create_task(self._send_queue(), name="incumbent wire")
         if not sender.done():  # an eager task may be
             self._sender = sender
+            self._senders.add(sender)
             sender.add_done_callback(self._clear)
 
     async def _send_queue(self) -> None:
@@ -265,6 +279,7 @@ class Wire:
 
     def _clear(self, sender: "asyncio.Task[None]") -> None:
         """Clean up after a sender that was cancelled before its first step, as programs end."""
+        self._senders.discard(sender)
         if self._sender is sender:
             self.busy, self._sender = False, None
             self._queue = self._awaited()

@@ -50,7 +50,11 @@ class Alarms:
             self._called.pop(sleeper).cancel()
         sleeper.due = when
         if when < math.inf:
-            self._slots.setdefault(_slot_of(when), set()).add(sleeper)
+            number = _slot_of(when)
+            slot = self._slots.get(number)
+            if slot is None:
+                slot = self._slots[number] = set()
+            slot.add(sleeper)
             if when < self._rings_at:
                 self._arm(when)
 

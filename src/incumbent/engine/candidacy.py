@@ -100,7 +100,8 @@ class Candidacy(Wait):
         With `once_per`, `after` leaves out the periods that begin before it: ms, epoch. With a
         `gate` it does not stand in line, but asks when the gate lets it.
         """
-        super().__init__(waits)
+        self._waits = waits
+        self.loop = None
         self.options: LeaderOptions = options
         self.name: str = name
         self.election: str = election
@@ -142,7 +143,7 @@ class Candidacy(Wait):
         """
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
-        self._office.come_home()
+        self.loop = self._office.come_home()
         self._task = task
         wait = self.options.wait_time
         give_up_at = math.inf if wait is None else clock.now() + wait
@@ -262,7 +263,9 @@ class Candidacy(Wait):
             self._put_down()
         finally:
             cancelled = error is not None and not (stopped or isinstance(error, Exception))
-            restore = not counts or self._may_be_tried_again(term, error)
+            restore = not counts or (
+                self.options.once_per is not None and self._may_be_tried_again(term, error)
+            )
             if self._gate is None:
                 loss = await term.close(restore=restore, cancelled=cancelled)
             else:
@@ -305,6 +308,7 @@ class Candidacy(Wait):
             self.name,
             claim,
             grant,
+            current=self.task,
             task=self._task,
             outage=self._outage,
         )

@@ -30,14 +30,15 @@ class Guard:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop | None = None,
         task: "asyncio.Task[Any] | None" = None,
+        *,
+        current: "asyncio.Task[Any] | None" = None,
     ) -> None:
         """Guard `task`, or the current one if that is not known, has ended or is of another loop.
 
-        `loop` is the running one: who knows it saves the time to look for it.
+        `current` is the running task: who knows it saves the time to look for it.
         """
-        current = asyncio.current_task(loop)
+        current = current or asyncio.current_task()
         if current is None:
             raise RuntimeError(NO_TASK)
         if task is None or task.done() or task.get_loop() is not current.get_loop():

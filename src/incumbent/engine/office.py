@@ -69,8 +69,8 @@ class Office(Generic[TermT]):
             except BaseException as error:  # noqa: BLE001 - a hook may fail in any way
                 contain(error, "a hook failed on %s", kind.__name__)
 
-    def come_home(self) -> None:
-        """Use the running event loop from now on.
+    def come_home(self) -> asyncio.AbstractEventLoop:
+        """Use the running event loop, which is returned, from now on.
 
         Raises:
             RuntimeError: this was used in another event loop, which still runs.
@@ -79,6 +79,7 @@ class Office(Generic[TermT]):
         if alarms is None or alarms.loop is not loop:
             process.leave(None if alarms is None else alarms.loop, self._pid)
             self._alarms, self._pid = Alarms(loop), process.pid
+        return loop
 
     @property
     def alarms(self) -> Alarms:

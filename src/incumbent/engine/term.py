@@ -69,10 +69,11 @@ class Term:
         claim: Claim,
         grant: Grant,
         *,
+        current: "asyncio.Task[Any] | None" = None,
         task: "asyncio.Task[Any] | None" = None,
         outage: Outage | None = None,
     ) -> None:
-        """The term of `grant`. `task` works under it; without one, the current task does.
+        """The term of `grant`. `task` works under it; without one, the `current` task does.
 
         A `task` may end before the term does, which is told. The current one cannot: it runs the
         action, and then closes the term.
@@ -89,7 +90,7 @@ class Term:
         self._alarms = alarms = office.alarms
         self._options = options
         self._outage = outage
-        self._guard = Guard(alarms.loop, task)
+        self._guard = Guard(task, current=current)
         self._machine = LeaseMachine(
             options, sent_at=grant.sent_at, ttl=grant.ttl, early=random.random()
         )
@@ -272,7 +273,9 @@ class Term:
         return Budget(min(most, max(self._options.renewal_budget, left)), two.each)
 
     def _release(self, budget: Budget, *, restore: bool) -> Awaitable[Released]:
-        keep = max(0.0, self._options.min_hold_time - (clock.now() - self.grant.sent_at))
+        keep = self._options.min_hold_time
+        if keep:
+            keep = max(0.0, keep - (clock.now() - self.grant.sent_at))
         return self._office.store.release(self.claim, self.grant, keep, budget, restore=restore)
 
     async def _release_again(self, budget: Budget, *, restore: bool) -> None:

@@ -59,15 +59,18 @@ class Wait:
     The block raises `ElectorClosedError` when the elector is closed before or during it.
     """
 
-    __slots__ = ("_baseline", "_end", "_waits", "task")
+    __slots__ = ("_baseline", "_end", "_waits", "loop", "task")
 
     def __init__(self, waits: Waits) -> None:
         self._waits = waits
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The running event loop: who knows it saves the time to look for it."""
 
     def __enter__(self) -> None:
         waits = self._waits
-        waits.check()
-        task = asyncio.current_task()
+        if waits.closed:
+            raise ElectorClosedError
+        task = asyncio.current_task(self.loop)
         if task is None:
             raise RuntimeError(NO_TASK)
         self.task: asyncio.Task[Any] = task

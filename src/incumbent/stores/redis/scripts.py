@@ -48,8 +48,8 @@ class Script:
             return b"*%d\r\n%b%b" % (parts, called, keys.packed)
         # The first argument is a token or such, new each time; the others hardly ever change.
         first, others = args[0], _pack_once(args[1:])
-        head = parts, called, keys.packed
-        return b"*%d\r\n%b%b$%d\r\n%b\r\n%b" % (*head, len(first), first, others)
+        size, packed = len(first), keys.packed
+        return b"*%d\r\n%b%b$%d\r\n%b\r\n%b" % (parts, called, packed, size, first, others)
 
 
 class PackedKeys(NamedTuple):

@@ -8,7 +8,7 @@ connection.
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from redis import exceptions as redis_errors
@@ -241,7 +241,10 @@ class Wire:
         request.overdue_at = overdue_at = now + within
         request.answer = answer = self._loop.create_future()
         self._queue.append(request)
-        self._watch(min(now + ABANDONED, overdue_at) if self._batch else overdue_at)
+        look_at = overdue_at
+        if self._batch and look_at > now + ABANDONED:
+            look_at = now + ABANDONED
+        self._watch(look_at)
         if not self.busy:
             self._start_sender()
         return answer
@@ -271,7 +274,7 @@ class Wire:
         finally:
             self.busy = False
             self._sender = None
-            self._queue = self._awaited()
+            self._queue = _awaited(self._queue)
             if self._queue:  # left behind by a sender that was cancelled over its batch
                 self._start_sender()
             elif self.retired:
@@ -282,12 +285,9 @@ class Wire:
         self._senders.discard(sender)
         if self._sender is sender:
             self.busy, self._sender = False, None
-            self._queue = self._awaited()
+            self._queue = _awaited(self._queue)
             if self._queue or self.retired:  # who waits goes on; who is retired gives back
                 self._start_sender()
-
-    def _awaited(self) -> list[Request]:
-        return [request for request in self._queue if request.awaited]
 
     def _disappoint(self, outcome: Exception) -> None:
         """Nobody else in the batch gets an answer."""
@@ -296,12 +296,13 @@ class Wire:
                 request.resolve(copy.copy(outcome))  # raised by many, each its own
 
     async def _exchange_batch(self) -> None:
-        if not any(request.awaited for request in self._batch):
-            return
-        connection = self._kept.connection or await self._connect()
-        # To connect may take its time: who has given up by then must not be sent any more.
-        batch = [request for request in self._batch if request.awaited]
-        if batch:
+        batch = _awaited(self._batch)
+        connection = self._kept.connection
+        if batch and connection is None:
+            connection = await self._connect()
+            # That may take its time: who has given up by now must not be sent any more.
+            batch = _awaited(batch)
+        if batch and connection is not None:
             await self._exchange(batch, connection)
 
     async def _connect(self) -> AbstractConnection:
@@ -376,13 +377,13 @@ class Wire:
                 request.cut = task.cancel()
             else:
                 self._watch(request.overdue_at)
-        waiting = [request for request in self._queue + self._batch if request.awaited]
+        waiting = _awaited(self._queue + self._batch)
         late = [request for request in waiting if request.overdue_at <= now]
         for request in late:
             request.resolve(_overdue(request))
         if late or self._abandoned:
             self._give_way()
-        ahead = [request.overdue_at for request in waiting if request.awaited]
+        ahead = [request.overdue_at for request in waiting if request.overdue_at > now]
         if self._queue and self._batch:
             ahead.append(now + ABANDONED)
         if self._batch and self._sender is not None:
@@ -440,6 +441,12 @@ class Wire:
 
 
 MakeWire: TypeAlias = Callable[[Pool], Wire]
+
+
+def _awaited(requests: Iterable[Request]) -> list[Request]:
+    """Those whose answers somebody waits for in the queue."""
+    # Not by `Request.awaited`, which takes longer than all the rest of it.
+    return [each for each in requests if each.answer is not None and not each.answer.done()]
 
 
 def _overdue(request: Request) -> redis_errors.TimeoutError:

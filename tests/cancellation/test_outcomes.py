@@ -133,8 +133,8 @@ class Body:
         if self._loss == "taken":
             seat = f"incumbent:{{{lease.name}}}:seat:0"
             self._server.cli("HSET", seat, "token", "another")
-            self._server.cli("PEXPIRE", seat, 20)
             assert not await lease.extend(1)
+            self._server.cli("PEXPIRE", seat, 20)  # afterwards: what has expired is not taken
         else:
             await lease.lost.wait()
         if self._case.on_loss == "cancel" and self._case.action != "own":

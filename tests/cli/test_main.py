@@ -131,7 +131,11 @@ def test_a_mistake_of_the_user(run: Run, arguments: list[str]) -> None:
     ("url", "expected", "why"),
     [
         ("localhost:6379", 64, "incumbent: a server's URL must begin with redis://"),
-        ("redis://127.0.0.1:1", 69, "incumbent: the server does not answer as it should: "),
+        (
+            "redis://127.0.0.1:1",
+            69,
+            "incumbent: the server at 127.0.0.1:1 does not answer as it should: ",
+        ),
     ],
 )
 def test_no_server_at_the_url(run: Run, url: str, expected: int, why: str) -> None:

@@ -192,13 +192,13 @@ def test_why_it_was_not_run() -> None:
         ),
         (
             events.AttemptDelayed(**ME, error=OSError("cut"), retry_in=1, repeated=False),
-            "no election of 'x', next try in 1s: cut",
+            "no election of 'x' by the server at h:1, next try in 1s: cut",
         ),
         (
             events.AttemptDelayed(
                 **ME, error=OutOfMemoryError("no memory"), retry_in=1, repeated=False
             ),
-            "no election of 'x', next try in 1s: refused: OOM no memory",
+            "no election of 'x' by the server at h:1, next try in 1s: refused: OOM no memory",
         ),
         (events.AttemptDelayed(**ME, error=OSError("cut"), retry_in=1, repeated=True), ""),
         (
@@ -209,6 +209,7 @@ def test_why_it_was_not_run() -> None:
 )
 def test_events_in_words(event: events.Event, line: str) -> None:
     """Terms are news of a campaign only, trouble always is."""
-    assert news("x", event, terms=True) == line
+    where = "the server at h:1"
+    assert news("x", event, terms=True, where=where) == line
     of_terms = isinstance(event, events.TermStarted | events.TermEnded)
-    assert news("x", event, terms=False) == ("" if of_terms else line)
+    assert news("x", event, terms=False, where=where) == ("" if of_terms else line)

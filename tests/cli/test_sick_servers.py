@@ -34,7 +34,8 @@ def told(ask: Inside, url: str, *arguments: str) -> str:
     assert said.code == 69, (arguments, said)
     assert said.out == ""
     (line,) = said.err.splitlines()
-    assert line.startswith("incumbent: the server does not answer as it should: "), line
+    place = url.rpartition("@")[2].removeprefix("redis://").partition("/")[0]
+    assert line.startswith(f"incumbent: the server at {place} does not answer as it should: "), line
     return line
 
 

@@ -34,6 +34,7 @@ NOTHING = b"*1\r\n$4\r\nPING\r\n"
 """What the server gets in place of a request that is refused: its answer keeps the order."""
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 HANDSHAKE = frozenset({"HELLO", "AUTH", "CLIENT", "SELECT", "COMMAND", "READONLY"})
+GARBAGE = b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
 SUBSCRIBING = frozenset(f"{kind}{deed}SUBSCRIBE" for kind in ("", "P", "S") for deed in ("", "UN"))
 
 
@@ -212,6 +213,10 @@ class Proxy:
         The next `times` of them, or all.
         """
         self._refusals.append(_Rule(_names(commands), times, answer=f"-{error}\r\n".encode()))
+
+    def garble(self, *commands: str, times: int | None = 1) -> None:
+        """Answer the next `times` requests as a server of another protocol would, or all."""
+        self._refusals.append(_Rule(_names(commands), times, answer=GARBAGE))
 
     def drop_replies(self, times: int | None = 1, *commands: str, cut: bool = False) -> None:
         """Swallow the next `times` replies, of these commands or of all but the handshake.

@@ -3,7 +3,12 @@
 from typing import Any
 
 import pytest
-from redis.exceptions import AuthenticationError, ConnectionError, NoPermissionError  # noqa: A004
+from redis.exceptions import (
+    AuthenticationError,
+    ConnectionError,  # noqa: A004
+    InvalidResponse,
+    NoPermissionError,
+)
 
 from incumbent import clock
 from incumbent.stores.redis import faults
@@ -51,6 +56,22 @@ def test_one_after_others_may_pass_for_so_long(time: Clock) -> None:
             assert "tried again for 10 minutes" in str(judged)
         time.now += 1
         assert log_ins.judge(REFUSED) is REFUSED
+
+
+@pytest.mark.parametrize(
+    "error", [InvalidResponse('Protocol error, got "H"'), faults.GarbledError("no answer")]
+)
+def test_answers_of_another_protocol_may_pass_as_well(time: Clock, error: Any) -> None:
+    """At first, the address is wrong; afterwards, somebody else may have it for a while."""
+    log_ins = LogIns()
+    assert log_ins.judge(error) is error
+    log_ins.accept()
+    judged = log_ins.judge(error)
+    assert faults.passing(judged)
+    assert faults.worth_sending_again(judged)
+    assert str(judged) == str(error)
+    time.now += PATIENCE
+    assert log_ins.judge(error) is error
 
 
 @pytest.mark.parametrize("error", [ConnectionError("cut"), NoPermissionError("no right")])

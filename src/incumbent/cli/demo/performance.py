@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Final
 
 from incumbent import LeaderElector, LeaderOptions
-from incumbent.cli.connection import connect
+from incumbent.cli.connection import connect, unavailable
 from incumbent.cli.demo import script, summary
 from incumbent.cli.demo.node import NodeDiedError
 from incumbent.cli.demo.screen import Screen, open_screen
@@ -16,6 +16,7 @@ from incumbent.cli.demo.server import Server
 from incumbent.cli.demo.stage import LEASE_TIME, Stage, WaitedInVainError
 from incumbent.cli.demo.verdict import Verdict, judge
 from incumbent.cli.demo.warden import Warden
+from incumbent.stores.redis import ServerError
 
 LIMIT: Final = LEASE_TIME + 0.5
 """Seconds from a fault to the next leader: the lease, and a little for noticing."""
@@ -54,6 +55,8 @@ async def _play(url: str, title: str, warden: Warden, screen: Screen) -> Verdict
             await stage.look()
             screen.print(f"incumbent demo on {title}")
             troubles = await _perform(stage)
+    except ServerError as error:
+        raise unavailable(error, client) from None
     finally:
         await client.aclose()
     return judge(stage.terms, stage.faults, limit=LIMIT, troubles=troubles)

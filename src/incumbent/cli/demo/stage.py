@@ -16,7 +16,6 @@ from incumbent.cli.demo.reports import Report
 from incumbent.cli.demo.screen import Screen
 from incumbent.cli.demo.verdict import Fault, Term
 from incumbent.cli.demo.warden import Warden
-from incumbent.cli.endings import UnavailableError
 
 T = TypeVar("T")
 
@@ -109,12 +108,9 @@ class Stage:
         """Ask the server who leads.
 
         Raises:
-            UnavailableError: it does not tell.
+            ServerError: it does not tell.
         """
-        try:
-            self.state = await self._elector.state(ELECTION)
-        except Exception as error:  # redis-py's errors are known to stores.redis alone
-            raise UnavailableError(f"the server does not answer as it should: {error}") from error
+        self.state = await self._elector.state(ELECTION)
 
     async def _step(self) -> None:
         for node in self.nodes:

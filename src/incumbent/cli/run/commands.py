@@ -193,7 +193,7 @@ def campaign(context: click.Context, /, **arguments: Any) -> None:
       0    ended by SIGTERM (130 by Ctrl-C, 128 and the number by another signal)
       2    usage
       64   an argument cannot be used
-      69   the server refuses: password, rights, wrong type of key
+      69   the server refuses (password, rights, wrong type of key), or is none
       126  CMD cannot be executed
       127  CMD was not found
     """

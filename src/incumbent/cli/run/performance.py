@@ -18,7 +18,7 @@ from incumbent import (
     Outcome,
     Skipped,
 )
-from incumbent.cli.connection import connect, unavailable
+from incumbent.cli.connection import advice_on, connect, unavailable
 from incumbent.cli.endings import (
     CANNOT_RUN,
     EX_LOST,
@@ -36,8 +36,8 @@ from incumbent.cli.run.terminal import Terminal, has_terminal
 from incumbent.cli.run.words import news, not_elected
 from incumbent.cli.serving import serving
 from incumbent.cli.tenants import election
-from incumbent.events import Event, Hook
-from incumbent.stores.redis import Client, ServerError
+from incumbent.events import AttemptDelayed, Event, Hook
+from incumbent.stores.redis import Client, ServerError, whereabouts
 
 
 class FailedError(Exception):
@@ -132,11 +132,13 @@ async def _electing(
 ) -> AsyncGenerator[tuple[GroupElector, str]]:
     def told(event: Event) -> None:
         duty.told(event)
-        line = news(task.name, event, terms=terms)
+        line = news(task.name, event, terms=terms, where=where)
         if line:
-            say(line)
+            advice = advice_on(event.error, client) if isinstance(event, AttemptDelayed) else ""
+            say(f"{line.rstrip('.')}; {advice}" if advice else line)
 
     client = connect(url)
+    where = whereabouts.described(client)
     try:
         async with _family(client, task, told) as family:
             yield election(family, task.name)

@@ -36,8 +36,10 @@ def _why(reason: LossReason, detail: str) -> str:
     return f"{words.partition(':')[0]}: {detail}" if detail else words
 
 
-def news(name: str, event: Event, *, terms: bool) -> str:
+def news(name: str, event: Event, *, terms: bool, where: str) -> str:
     """What `event` means for election `name`; empty when it is not worth a line.
+
+    `where` the server is, in words.
 
     With `terms` it is news, too, that terms come and go.
 
@@ -53,7 +55,8 @@ def news(name: str, event: Event, *, terms: bool) -> str:
             left = about(remaining)
             line = f"{election} was not renewed, its lease lasts {left} more: {reason_of(error)}"
         case AttemptDelayed(error=error, retry_in=pause):
-            line = f"no election of {election}, next try in {about(pause)}: {reason_of(error)}"
+            when = f"next try in {about(pause)}"
+            line = f"no election of {election} by {where}, {when}: {reason_of(error)}"
         case OutageEnded(duration=duration):
             line = f"the server answers again for {election}, after {about(duration)}"
         case ReleaseFailed(error=error):

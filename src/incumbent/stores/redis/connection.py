@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 
 from incumbent import clock
 from incumbent.shield import yielding
-from incumbent.stores.redis import sentinels
+from incumbent.stores.redis import faults, sentinels
 from incumbent.stores.redis.discretion import discreet
 from incumbent.stores.redis.logins import log_ins_of
 from incumbent.stores.redis.slots import Address
@@ -119,6 +119,8 @@ class KeptConnection:
         """Why it could not be connected, without passwords."""
         if isinstance(error, redis_errors.RedisError):
             return self._log_ins.judge(discreet(error, self._pool))
+        if faults.garbled(error):
+            return self._log_ins.judge(discreet(faults.not_understood(error), self._pool))
         # From a credential provider, or a connect function.
         failed = redis_errors.ConnectionError(f"could not connect: {error!r}")
         failed.__cause__ = error

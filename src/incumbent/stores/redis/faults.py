@@ -6,6 +6,7 @@ Source: https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-err
 """
 
 import re
+import traceback
 from typing import Final
 
 from redis import exceptions as redis_errors
@@ -33,6 +34,34 @@ _PASSING: Final = {*_WRONG_SERVER, *_MOVING, "OOM", "MISCONF", "NOREPLICAS", "BU
 
 class PasswordLagsError(redis_errors.AuthenticationError):
     """The log-in is refused, and was accepted before: it may be accepted again."""
+
+
+class GarbledError(redis_errors.ConnectionError):
+    """What was read is no answer of a Redis server's, though there was one before."""
+
+
+class CorruptError(redis_errors.InvalidResponse):
+    """A key of an election's has something in it that no elector has written."""
+
+
+def garbled(error: BaseException) -> bool:
+    """Whether what was read made no sense to redis-py: it says so, or fails over it."""
+    if isinstance(error, redis_errors.RedisError):
+        said = isinstance(error, (GarbledError, redis_errors.InvalidResponse))
+        return said and not isinstance(error, CorruptError)
+    return isinstance(error, Exception) and _module_of(error).startswith("redis.")
+
+
+def not_understood(error: Exception) -> redis_errors.InvalidResponse:
+    """What to raise for such a failure."""
+    said = error if isinstance(error, redis_errors.RedisError) else repr(error)
+    return redis_errors.InvalidResponse(f"no answer of a Redis server: {said}")
+
+
+def _module_of(error: Exception) -> str:
+    """Whose code has raised it."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return str(frames[-1].f_globals.get("__name__", "")) if frames else ""
 
 
 def wrong_server(error: BaseException) -> bool:
@@ -76,9 +105,14 @@ def reason(error: BaseException) -> str:
     if its_kind or isinstance(error, (redis_errors.ResponseError, *_FOR_GOOD)):
         word = "" if its_kind in {"", "UNKNOWN"} or its_kind in said else f"{its_kind} "
         return f"refused: {word}{said}"
-    if isinstance(error, redis_errors.ConnectionError | redis_errors.TimeoutError):
-        return f"not reached: {said}"
-    return said
+    return f"not reached: {said}" if unreached(error) else said
+
+
+def unreached(error: BaseException) -> bool:
+    """Whether no server has said anything, as far as is known."""
+    if kind(error) or isinstance(error, (GarbledError, *_FOR_GOOD)):
+        return False
+    return isinstance(error, redis_errors.ConnectionError | redis_errors.TimeoutError)
 
 
 def kind(error: BaseException) -> str:

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from redis.exceptions import InvalidResponse
-
 from incumbent.printable import printable
 from incumbent.results import LeaderInfo
 from incumbent.stores.base import instant
+from incumbent.stores.redis.faults import CorruptError
 
 
 def text(value: Any) -> str:
@@ -19,7 +18,7 @@ def leader_of(seat: Sequence[Any]) -> LeaderInfo:
     """Who has the seat, as `state.lua` tells it: number, leader, fence, since, TTL, retained.
 
     Raises:
-        InvalidResponse: somebody else has written to it. That is an error of the server's answer
+        CorruptError: somebody else has written to it. That is an error of the server's answer
             and of this election, like a key of the wrong type.
     """
     number, leader, fence, since, ttl, retained = seat
@@ -37,4 +36,4 @@ def leader_of(seat: Sequence[Any]) -> LeaderInfo:
             f"{name} {printable(text(value), 40)!r}"
             for name, value in (("fence", fence), ("since", since))
         )
-        raise InvalidResponse(f"seat {text(number)} is corrupt: {shown}") from None
+        raise CorruptError(f"seat {text(number)} is corrupt: {shown}") from None

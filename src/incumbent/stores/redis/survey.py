@@ -55,6 +55,12 @@ async def answer(request: Awaitable[T], within: float) -> T:
         raise redis_errors.TimeoutError(f"no answer within {exact(within)}") from None
     except redis_errors.RedisClusterException as error:  # which is no RedisError
         raise redis_errors.ConnectionError(str(error)) from None
+    except redis_errors.RedisError:
+        raise
+    except Exception as error:
+        if faults.garbled(error):
+            raise faults.not_understood(error) from None
+        raise
 
 
 async def ping(client: Client, within: float) -> None:

@@ -17,7 +17,7 @@ from redis.asyncio.connection import AbstractConnection
 from incumbent import clock
 from incumbent.shield import close_with_loop, finish, outlast, stop
 from incumbent.stores.redis.connection import KeptConnection, Pool, parser_of
-from incumbent.stores.redis.faults import wrong_server
+from incumbent.stores.redis.faults import GarbledError, garbled, wrong_server
 from incumbent.stores.redis.slots import Address
 
 Reply: TypeAlias = Any
@@ -350,8 +350,8 @@ class Wire:
         except BaseException as error:
             # What was read in part must not be taken for the next one's answer.
             await self._kept.cut()
-            if isinstance(error, OSError):
-                raise redis_errors.ConnectionError(f"the connection was lost: {error}") from error
+            if (lost := _lost(error)) is not None:
+                raise lost from error
             raise
         if astray:
             await self._kept.cut()
@@ -447,6 +447,13 @@ def _awaited(requests: Iterable[Request]) -> list[Request]:
     """Those whose answers somebody waits for in the queue."""
     # Not by `Request.awaited`, which takes longer than all the rest of it.
     return [each for each in requests if each.answer is not None and not each.answer.done()]
+
+
+def _lost(error: BaseException) -> redis_errors.ConnectionError | None:
+    """What to raise for what came in place of an answer; None if that says it itself."""
+    if isinstance(error, OSError):
+        return redis_errors.ConnectionError(f"the connection was lost: {error}")
+    return GarbledError(f"no answer of a Redis server: {error}") if garbled(error) else None
 
 
 def _overdue(request: Request) -> redis_errors.TimeoutError:

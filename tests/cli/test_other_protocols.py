@@ -1,0 +1,98 @@
+"""Commands that are led to a server of another protocol: one line says where, and what to do."""
+
+import pytest
+
+from cli.inside import Inside, Said
+from cli.stage import Runs
+from kit.servers import Server
+from kit.strangers import STRANGERS, Stranger
+from kit.waiting import wait_until_blocking
+
+SOON = ("--timeout", "400ms")
+ASKING = [
+    ("status", *SOON),
+    ("status", "x", *SOON),
+    ("watch", *SOON),
+    ("watch", "x", *SOON),
+    ("candidates", "x", *SOON),
+    ("candidates", "x", "--strategy", "incumbent.strategy:Fifo", *SOON),
+    ("step-down", "x", *SOON),
+    ("release", "x", "--yes", *SOON),
+    ("doctor", *SOON),
+    ("doctor", "--json", *SOON),
+    ("bench", "--seconds", "100ms", *SOON),
+    ("demo",),
+]
+RUNNING = [
+    ("run", "x", "--lease", "1s", "--", "true"),
+    ("campaign", "x", "--lease", "1s", "--", "true"),
+]
+
+ADVICE = {
+    **dict.fromkeys(STRANGERS, "look whether host and port are right"),
+    "POP3": "",  # what comes of "+OK" depends on the release of redis-py
+    "TLS": "it speaks TLS: use rediss://",
+    "closing": "look whether it runs there, and whether it wants TLS (rediss://)",
+}
+
+
+def asked(ask: Inside, url: str, *arguments: str) -> Said:
+    """What a command says that is given `url` as it takes one."""
+    return ask(*arguments, *(["--url", url] if arguments == ("demo",) else []), url=url)
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_a_server_that_is_none(ask: Inside, kind: str) -> None:
+    """69, one line with the address, what is wrong and what to look at, and no secret."""
+    with Stranger(kind) as stranger:
+        # Who closes may be a server that starts: these go on for ten seconds, or for ever.
+        for arguments in (*ASKING, *(RUNNING if kind != "closing" else ())):
+            said = asked(ask, stranger.url, *arguments)
+            assert (said.code, said.out) == (69, ""), (arguments, said)
+            (line,) = said.err.splitlines()
+            where = f"incumbent: the server at {stranger.host}:{stranger.port} "
+            assert line.startswith(f"{where}does not answer as it should: "), (arguments, line)
+            assert line.endswith(ADVICE[kind]), (arguments, line)
+            assert "S3CRET" not in line
+
+
+@pytest.mark.parametrize("kind", ["plain", "HTTP", "closing"])
+def test_a_server_without_tls(ask: Inside, valkey: Server, kind: str) -> None:
+    """The same, where TLS was asked for."""
+    with Stranger("HTTP" if kind == "plain" else kind) as stranger:
+        url = valkey.url if kind == "plain" else stranger.url
+        for arguments in ASKING:
+            said = asked(ask, url.replace("redis://", "rediss://"), *arguments)
+            assert (said.code, said.out) == (69, ""), (arguments, said)
+            (line,) = said.err.splitlines()
+            assert line.startswith("incumbent: the server at 127.0.0.1:"), (arguments, line)
+            assert line.endswith(
+                "; look whether it runs there, and speaks TLS (redis:// is without)"
+            ), (arguments, line)
+
+
+def test_a_campaign_on_a_server_that_closes(runs: Runs) -> None:
+    """It may be one that starts: said once, with the same advice, and tried again."""
+    with Stranger("closing") as stranger:
+        run = runs.start("campaign", "x", "--", "true", url=stranger.url)
+        wait_until_blocking(lambda: "next try" in run.errors, within=60)
+        line = run.errors.splitlines()[0]
+        where = f"the server at {stranger.host}:{stranger.port}"
+        assert line.startswith(f"incumbent: no election of 'x' by {where}, next try in ")
+        assert line.endswith(f"; {ADVICE['closing']}")
+
+
+@pytest.mark.parametrize(
+    ("url", "where"),
+    [
+        ("redis://[::1]:1", "the server at [::1]:1"),
+        ("unix:///nowhere/socket", "the server at /nowhere/socket"),
+        ("redis+sentinel://127.0.0.1:1,127.0.0.1:2/main", "'main' of the Sentinels at"),
+        ("redis+cluster://127.0.0.1:1,127.0.0.1:2", "the cluster at 127.0.0.1:1, 127.0.0.1:2"),
+    ],
+)
+def test_where_nobody_is(ask: Inside, url: str, where: str) -> None:
+    """Each kind of address is told as one."""
+    said = ask("status", *SOON, url=url)
+    assert said.code == 69
+    assert f"incumbent: {where}" in said.err

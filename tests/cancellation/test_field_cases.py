@@ -18,6 +18,7 @@ from incumbent import (
     LeaderElector,
     LeaderOptions,
     LeadershipLost,
+    events,
 )
 from kit.fixtures import MakeClient
 from kit.leftovers import leftover_tasks
@@ -149,9 +150,22 @@ async def test_case_29_lease_shorter_than_the_job(
     valkey: Server, client: redis.asyncio.Redis, auto_extend: bool
 ) -> None:
     """With extension there is one run; without it the loss is told, and nothing else breaks."""
-    options = LeaderOptions(lease_time=0.3, auto_extend=auto_extend)
-    async with LeaderElector(client, options) as elector:
-        outcome = await elector.attempt("case", asyncio.sleep, 0.9, "done")
+    renewals = 0
+    renewed = asyncio.Event()
+
+    def hear(event: events.Event) -> None:
+        nonlocal renewals
+        renewals += isinstance(event, events.TermRenewed)
+        if renewals == 4:  # each a third of a lease time after the one before
+            renewed.set()
+
+    async def job() -> str:
+        await renewed.wait()
+        return "done"
+
+    options = LeaderOptions(lease_time=3.0 if auto_extend else 1.5, auto_extend=auto_extend)
+    async with LeaderElector(client, options, hooks=[hear]) as elector:
+        outcome = await elector.attempt("case", job)
         if auto_extend:
             assert isinstance(outcome, Elected)
             assert outcome.value == "done"

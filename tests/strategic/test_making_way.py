@@ -25,7 +25,6 @@ from incumbent import (
 from incumbent.engine.contenders import Voter
 from incumbent.engine.polls import Look
 from incumbent.engine.reappraisal import Deference, Reappraisal
-from incumbent.events import TermLost
 from incumbent.strategy import (
     Candidate,
     ElectionResult,
@@ -127,27 +126,41 @@ async def test_an_offer_that_nobody_takes_is_not_made_again_and_again(town: Town
     """A better candidate that contends, and never comes, interrupts less and less."""
     a, b, log = town.node("a", lease_time=0.6), town.node("b"), Log()
     b._polls.contenders.enter(Voter("job", "b"), tell=False)  # its campaign hangs
+    journal = town.journals["a"]
     async with (
         a.candidate("job", {"priority": 1}),
         b.candidate("job", {"priority": 2}),
         running(a.campaign("job", log)),
     ):
-        await asyncio.sleep(5)
-        lost = [each.reason for each in town.journals["a"].of(TermLost)]
-    # Two looks a term would make eight of them.
-    assert 1 <= lost.count("stepped_down") <= 3
+        await wait_until(lambda: losses(journal).count("stepped_down") >= 3, within=60)
+        await journal.has(events.TermEnded, len(losses(journal)))
+    terms = zip(losses(journal), journal.of(events.TermEnded), strict=False)  # one may go on
+    _, second, third = [term.duration for reason, term in terms if reason == "stepped_down"][:3]
+    # Two looks would make each of them last for two thirds of a lease.
+    assert second >= 0.6
+    assert third >= 2 * 0.6
 
 
 async def test_nobody_makes_way_for_who_only_stands(town: Town) -> None:
     """A better candidate that never campaigns stops no work."""
-    a, b, log = town.node("a", lease_time=0.6), town.node("b"), Log()
+    a, b, log = town.node("a", lease_time=3), town.node("b"), Log()
+    looks, look = 0, a._polls.look
+
+    async def counted(*args: object) -> object:
+        nonlocal looks
+        looks += 1
+        return await look(*args)  # type: ignore[arg-type]
+
+    a._polls.look = counted  # type: ignore[method-assign, assignment]
     async with (
         a.candidate("job", {"priority": 1}),
         b.candidate("job", {"priority": 2}),
         running(a.campaign("job", log)),
     ):
-        await asyncio.sleep(3)
-        assert log.terms == ["a"]
+        await log.reaches("a")
+        seen = looks
+        await wait_until(lambda: looks >= seen + 3, what="two looks, and what follows from them")
+        assert losses(town.journals["a"]) == []
         async with running(b.campaign("job", log)):
             await log.reaches("a", "b")
 

@@ -59,7 +59,8 @@ def install(session: nox.Session, *args: str) -> None:
         session.virtualenv.create()
         session.install(*args)
         if "test" in args and "types" not in args:
-            session.run("pytest", "--collect-only", "-qq", silent=True)
+            collected = range(6)  # what is wrong with the tests is told when they are run
+            session.run("pytest", "--collect-only", "-qq", silent=True, success_codes=collected)
         unfinished = stamp.with_suffix(".new")
         unfinished.write_text(key)
         unfinished.replace(stamp)

@@ -171,8 +171,7 @@ def command(purpose: str, env: Path, arguments: list[str]) -> list[str]:
         "--envdir",
         str(env / "nox"),
     ]
-    # Where nobody waits for it, one session after another: what measures a lease is not disturbed.
-    if not arguments and "CI" not in os.environ:
+    if not arguments:
         return [str(env / "bin/python"), "-I", str(ROOT / "scripts/lanes.py"), *nox]
     names_sessions = bool(arguments) and not arguments[0].startswith("-")
     return [*nox, *(["--session"] if names_sessions else []), *arguments]

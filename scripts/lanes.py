@@ -1,8 +1,9 @@
 """Run nox's default sessions in two lanes at once: a single one leaves the processor idle.
 
-The tests wait more than they compute. One lane has the tests on the oldest Python, which take half
-of all the time, and the coverage that is counted in them; the other has the rest, and what it says
-is shown while it runs. What the first one said follows at the end.
+One lane has the tests, one session after another: they measure leases, and wait more than they
+compute. The other has what only computes, which are lint, types and the package, with what the
+tests leave of the processor. What the tests say is shown while they run, what the others said
+follows at the end.
 
     lanes.py NOX OPTION...
 
@@ -18,12 +19,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+ASIDE = {"lint", "types", "package"}
+LAST = ["nice", "-n", "19"]
+"""Before a command: it gets what nobody else needs of the processor."""
+
 
 def split(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Tell the sessions of the one lane and of the other, each in the order that they have."""
-    oldest = next((name for name in names if name.startswith("tests-")), None)
-    first = [name for name in names if name in {oldest, "coverage"}]
-    return first, [name for name in names if name not in first]
+    """Tell the sessions that only compute and those that test, each in the order that they have."""
+    aside = [name for name in names if name in ASIDE]
+    return aside, [name for name in names if name not in aside]
 
 
 def failed(report: Path) -> list[str]:
@@ -44,6 +48,8 @@ def run(nox: Sequence[str], folder: Path) -> int:
 
     def start(number: int, output: IO[bytes] | None) -> subprocess.Popen[bytes]:
         command = [*nox, "--report", str(reports[number]), "--session", *lanes[number]]
+        if number == 0:
+            command = [*LAST, *command]
         return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
 
     with (folder / "said").open("w+b") as said:

@@ -8,7 +8,9 @@ import functools
 import gc
 import os
 import signal
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, nullcontext
 
 import pytest
 import redis.utils
@@ -31,6 +33,34 @@ settings.register_profile("kit", deadline=None)
 settings.load_profile("kit")
 
 LONGEST = ("test_workers.py", "test_line_model.py", "test_demo.py")
+UNCOUNTED = (
+    *("tests/cancellation/*", "tests/topology/test_cancelled.py"),
+    *("tests/cli/test_completion.py", "tests/cli/test_orphans.py", "tests/web/test_workers.py"),
+    *("tests/contract/test_line_model.py", "tests/promises/test_wrong_kinds.py"),
+    *("tests/test_kit_*", "tests/test_bench_smoke.py", "tests/test_lanes.py"),
+    *("tests/test_model.py", "tests/test_packaging.py", "tests/docs/test_types.py"),
+)
+"""What runs long through what other tests run through, too, or through nothing of ours.
+
+Coverage, which doubles the time that Python takes, does not look there."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count nothing where tests are only handed out to workers."""
+    if config.getoption("numprocesses", None) and _counted():  # a worker has no such option
+        sys.settrace(None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without garbage collections, and count in one worker: all run through the same."""
+    gc.disable()
+    first = os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
+    try:
+        with nullcontext() if first else _uncounted():
+            return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,6 +72,34 @@ def pytest_collection_finish() -> None:
     """Keep the thousands of collected tests out of each garbage collection from now on."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Leave out what coverage need not see, and the processes that are started there."""
+    uncounted = any(item.path.match(place) for place in UNCOUNTED)
+    with _uncounted() if uncounted else nullcontext():
+        return (yield)
+
+
+def _counted() -> bool:
+    """Whether it is coverage that traces, no debugger."""
+    return type(sys.gettrace()).__module__.partition(".")[0] == "coverage"
+
+
+@contextmanager
+def _uncounted() -> Generator[None]:
+    if not _counted():
+        yield
+        return
+    counting, of_children = sys.gettrace(), os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+    sys.settrace(None)
+    try:
+        yield
+    finally:
+        if of_children is not None:
+            os.environ["COVERAGE_PROCESS_CONFIG"] = of_children
+        sys.settrace(counting)
 
 
 if os.environ.get("INCUMBENT_TEST_LOOP") == "uvloop":

@@ -20,6 +20,7 @@ from cronsim import CronSim
 
 from incumbent.cron import Ticks
 from incumbent.periods import Period
+from incumbent.wallclock import WallClock
 
 HOUR = 3600
 ASIDE = 5 * HOUR
@@ -126,6 +127,25 @@ def _matches(rule: CronSim, reading: datetime) -> bool:
     )
 
 
+class _Remembering(WallClock):
+    """A clock that is asked the same again and again, and says the same each time."""
+
+    def __init__(self, zone: ZoneInfo) -> None:
+        super().__init__(zone)
+        self._offsets: dict[int, int] = {}
+        self._reached: dict[int, int] = {}
+
+    def offset(self, instant: int) -> int:
+        if instant not in self._offsets:
+            self._offsets[instant] = super().offset(instant)
+        return self._offsets[instant]
+
+    def reaches(self, reading: int) -> int:
+        if reading not in self._reached:
+            self._reached[reading] = super().reaches(reading)
+        return self._reached[reading]
+
+
 def wrong(expression: str, name: str, change: Change) -> tuple[int, list[str]]:
     """How many instants around `change` were looked at, and what is wrong about their periods."""
     step = 1 if len(expression.split()) == 6 else 60
@@ -133,6 +153,7 @@ def wrong(expression: str, name: str, change: Change) -> tuple[int, list[str]]:
     begins, ends = change.at - aside, change.at + aside
     due = ticks(expression, ZoneInfo(name), begins, ends, step)
     rule = Ticks(expression, name)
+    rule._clock = _Remembering(ZoneInfo(name))
     found: list[str] = []
     latest = (0, 0)
     instants = sorted({*_grid(change, aside), *_borders(due)})
@@ -159,8 +180,13 @@ def wrong(expression: str, name: str, change: Change) -> tuple[int, list[str]]:
 
 def _period(rule: Ticks, now: int) -> Period:
     """As `OncePer` has it, which keeps the last one."""
-    begins, ends = rule.around(now // 1000)
+    begins, ends = _around(rule, now // 1000)
     return Period(1000 * begins, 1000 * ends)
+
+
+@lru_cache(maxsize=1000)
+def _around(rule: Ticks, second: int) -> tuple[int, int]:
+    return rule.around(second)
 
 
 def _grid(change: Change, aside: int) -> Iterator[int]:

@@ -3,7 +3,9 @@
 import asyncio
 import errno
 import os
+import resource
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -188,6 +190,26 @@ async def test_the_group_is_known_before_the_program_runs(
     family._supervisor.kill()
     assert await family.wait() == -signal.SIGKILL
     assert gone(program.pids(count=2))
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    """More than a thousand are open, so that the next ones have numbers beyond that."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, min(2048, most)), most))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    yield
+    for each in opened:
+        os.close(each)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
+
+
+@pytest.mark.usefixtures("many_descriptors")
+async def test_where_many_files_are_open() -> None:
+    """The numbers of descriptors do not matter."""
+    short = child(["sh", "-c", "exit 3"])
+    assert short._orders > 1024
+    assert await short.wait() == 3
 
 
 async def test_what_cannot_be_run() -> None:

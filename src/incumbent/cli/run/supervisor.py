@@ -169,12 +169,14 @@ class Orders:
 
     def hear(self, awake: int, within: float) -> None:
         """Wait for orders, or until `awake` can be read; take those that are there."""
-        readable = [awake] if self.abandoned else [awake, self._pipe]
-        ready, _, _ = select.select(readable, (), (), within)
-        if awake in ready:
-            os.read(awake, 512)
-        if self._pipe in ready:
-            self._read()
+        poll = select.poll()  # unlike select(), for descriptors of any number
+        for pipe in [awake] if self.abandoned else [awake, self._pipe]:
+            poll.register(pipe, select.POLLIN)
+        for pipe, _ in poll.poll(within * 1000):
+            if pipe == awake:
+                os.read(awake, 512)
+            else:
+                self._read()
 
     def _read(self) -> None:
         heard = os.read(self._pipe, 65536)  # all that a pipe can hold

@@ -275,7 +275,7 @@ def test_ctrl_c() -> None:
         os.write(ours, b"\x03")
         seen += read_terminal(ours)
         assert run.process.wait() == 130
-        assert time.monotonic() - pressed_at < 3
+        assert time.monotonic() - pressed_at < 15
         assert "Traceback" not in seen
         assert seen.rindex(f"{ESCAPE}[?25h") > seen.rindex(f"{ESCAPE}[?25l")
         assert run.left() == []
@@ -300,7 +300,7 @@ def test_sigkill_of_the_demo() -> None:
         run.process.kill()
         run.process.wait()
         with contextlib.suppress(AssertionError):  # then the next line says what is left
-            wait_until_blocking(lambda: not run.left(), within=5, every=0.05)
+            wait_until_blocking(lambda: not run.left(), within=60, every=0.05)
         assert run.left() == []
 
 

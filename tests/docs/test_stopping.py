@@ -27,6 +27,7 @@ AT_ONCE = 15.0
 
 APPLICATION = """
 import asyncio
+from pathlib import Path
 from fastapi import FastAPI
 from redis.asyncio import Redis
 from incumbent import LeaderElector
@@ -50,6 +51,7 @@ async def home(leadership: LeadershipDep) -> bool:
 
 @app.get("/hang")
 async def hang() -> None:
+    Path("hangs").touch()
     await asyncio.sleep(3600)
 """
 
@@ -92,7 +94,7 @@ class Program:
                 env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{folder}"},
             )
 
-    def get(self, path: str = "/", within: float = 10) -> str:
+    def get(self, path: str = "/", within: float = 60) -> str:
         """What a page answers; nothing while nobody does."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=within)
         try:
@@ -153,8 +155,8 @@ def follows_at_once(server: Server, folder: Path, *command: str, hangs: bool = F
         else:
             (leading,) = [each for each in programs if str(each.process.pid) == before]
         if hangs:
-            threading.Thread(target=leading.get, args=("/hang", 60), daemon=True).start()
-            time.sleep(1)  # the request has begun, or the test shows less
+            threading.Thread(target=leading.get, args=("/hang", 120), daemon=True).start()
+            wait_until_blocking((folder / "hangs").exists, within=60, what="the request hangs")
         leading.process.send_signal(signal.SIGTERM)
         began = time.monotonic()
         wait_until_blocking(

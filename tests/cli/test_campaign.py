@@ -23,8 +23,8 @@ def waiting(runs: Runs, count: int) -> None:
 
 
 def campaign(runs: Runs, program: Program, *more: str, script: str = SERVE) -> Run:
-    """A campaign with a lease of two seconds."""
-    return runs.start("campaign", "x", "--lease", "2s", *more, "--", *program.command(script))
+    """A campaign with a lease of five seconds."""
+    return runs.start("campaign", "x", "--lease", "5s", *more, "--", *program.command(script))
 
 
 def test_it_starts_an_ended_program_anew(runs: Runs, program: Program) -> None:

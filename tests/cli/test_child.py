@@ -29,7 +29,7 @@ def child(command: list[str], *, lasts: float = 60.0, grace: float = 5.0) -> Chi
 
 async def test_time_that_runs_out() -> None:
     """Told nothing more, the supervisor ends the program, and says so."""
-    sleeper = child(SLEEP, lasts=4.0, grace=3.0)
+    sleeper = child(SLEEP, lasts=6.0, grace=3.0)
     assert await sleeper.wait() == -signal.SIGTERM
     assert sleeper.late
 
@@ -97,13 +97,17 @@ def still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Still:
 
 
 @pytest.mark.parametrize("where", ["main", "_over"])
-async def test_more_time_for_a_supervisor_that_stood_still(still: Still, where: str) -> None:
+async def test_more_time_for_a_supervisor_that_stood_still(
+    still: Still, program: Program, where: str
+) -> None:
     """What it was told before the time was over counts, although it reads that after."""
     still.at(where)
-    script = f"while [ -e {still.flag} ]; do sleep 0.1; done; sleep 1; exit 4"
-    slow = child(["sh", "-c", script], lasts=2.0, grace=1.0)
+    script = f"tell began; while [ -e {still.flag} ]; do sleep 0.1; done; sleep 1; exit 4"
+    slow = child(program.command(script), lasts=6.0, grace=1.0)
     over = slow._until
-    slow.trust(clock.now() + 60)
+    if where == "_over":
+        await wait_until(lambda: program.told("began"), within=60)
+    slow.trust(clock.now() + 600)
     await wait_until(lambda: clock.now() > over)
     still.no_more()
     assert await slow.wait() == 4
@@ -221,8 +225,8 @@ async def test_what_cannot_be_run() -> None:
 @pytest.mark.parametrize("told", [True, False])
 async def test_a_supervisor_that_is_not_told_of_renewals(told: bool) -> None:
     """A program that is ended although the lease was held all the time is no success."""
-    duty = Duty("x", ["sh", "-c", "sleep 2.5; exit 3"], grace=0.3)
-    options = LeaderOptions(lease_time=2.0)
+    duty = Duty("x", ["sh", "-c", "sleep 5; exit 3"], grace=0.6)
+    options = LeaderOptions(lease_time=4.0)
     hooks = [duty.told] if told else []
     async with LeaderElector(MemoryStore(), options, hooks=hooks) as elector:
         outcome = await elector.attempt("x", duty.perform)

@@ -117,7 +117,8 @@ def test_bg(program: Program, shell: Typist) -> None:
 def test_stopped_for_longer_than_the_lease(runs: Runs, program: Program, shell: Typist) -> None:
     """The program is ended, as nobody renews the lease; fg tells how it was."""
     script = f"trap 'tell bye; exit 1' TERM; tell pid $$; {LOOP}"
-    shell.type(line("run", "x", "--lease", "2s", "--", *program.command(script)))
+    options = ["--lease", "9s", "--grace", "2.8s"]  # time enough to hear SIGTERM
+    shell.type(line("run", "x", *options, "--", *program.command(script)))
     (pid,) = program.pids()
     command = command_of(pid)
     shell.type("\x1a")

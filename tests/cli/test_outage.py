@@ -10,7 +10,7 @@ def test_a_campaign_on_a_full_disk(start_server: StartServer, runs: Runs, progra
     """The reason, the loss and its reason, and that it is over: a line for each."""
     server = start_server()
     command = program.command("tell pid $$; sleep 100")
-    run = runs.start("campaign", "job", "--lease", "1s", "--", *command, url=server.url)
+    run = runs.start("campaign", "job", "--lease", "6s", "--", *command, url=server.url)
     program.wait_for("pid")
     with full_disk(server):
         wait_until_blocking(

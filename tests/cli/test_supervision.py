@@ -21,6 +21,8 @@ from kit.waiting import wait_until_blocking
 
 STUBBORN = "trap 'tell got TERM' TERM; tell pid $$; while :; do sleep 0.05; done"
 LEASE = 3.0
+TIME_TO_HEAR = ("--lease", "9s", "--grace", "2.8s")
+"""Seconds, and not tenths, between SIGTERM and SIGKILL, also when the lease runs out."""
 
 
 def family(program: Program, *, trap: str = "") -> list[str]:
@@ -172,7 +174,7 @@ def test_a_lost_lease_ends_the_group(runs: Runs, program: Program, stolen: bool)
 
 def test_a_deaf_program_is_killed_after_the_grace(runs: Runs, program: Program) -> None:
     """It hears SIGTERM first."""
-    run = runs.start("run", "x", "--lease", str(LEASE), "--", *program.command(STUBBORN))
+    run = runs.start("run", "x", *TIME_TO_HEAR, "--", *program.command(STUBBORN))
     pids = program.pids()
     runs.server.cli("DEL", seat("x"))
     assert run.ends() == 75
@@ -227,7 +229,7 @@ def test_a_frozen_command(runs: Runs, program: Program) -> None:
 def test_a_frozen_command_with_a_deaf_program(runs: Runs, program: Program) -> None:
     """SIGTERM first, SIGKILL before the lease can end."""
     command = program.command(STUBBORN)
-    run = runs.start("run", "x", "--lease", "4s", "--grace", "1s", "--", *command)
+    run = runs.start("run", "x", *TIME_TO_HEAR, "--", *command)
     pids = program.pids()
     run.signal(signal.SIGSTOP)
     end_before_the_lease(runs, pids)

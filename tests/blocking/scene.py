@@ -75,12 +75,12 @@ def heard(child: "subprocess.Popen[str]") -> str:
 RENEWED = (
     "import logging\n"
     "logging.getLogger('incumbent').setLevel(logging.ERROR)  # a busy machine delays renewals\n"
-    "renewed = LeaderOptions(lease_time=4.5, request_timeout=1.0)\n"
+    "renewed = LeaderOptions(lease_time=6.0, request_timeout=1.0)\n"
     "until = {}\n"
     "def more():\n"
     "    'Whether the lease would still last that was granted, or a moment more.'\n"
     "    lease = current_lease()\n"
-    "    return time.monotonic() < until.setdefault(lease.fence, time.monotonic() + 5)\n"
+    "    return time.monotonic() < until.setdefault(lease.fence, time.monotonic() + 6.5)\n"
 )
 """For programs whose actions go on until their leases would be over, had they not been renewed."""
 

@@ -21,8 +21,8 @@ def under_gevent(code: str, server: Server, *args: str) -> list[str]:
 @pytest.mark.parametrize(
     "work",
     [
-        "gevent.sleep(5)",
-        "time.sleep(5)",
+        "gevent.sleep(6.5)",
+        "time.sleep(6.5)",
         "while more(): sum(range(1000))",
     ],
     ids=["gevent.sleep", "time.sleep", "computing"],

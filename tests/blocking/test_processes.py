@@ -236,7 +236,7 @@ def test_case_15_three_threads_in_each_of_three_processes(valkey: Server) -> Non
         "def action():\n"
         "    if counter.incr('turns') > 4: return\n"
         "    began = time.monotonic()\n"
-        "    time.sleep(5)\n"
+        "    time.sleep(6.5)\n"
         "    lease = current_lease()\n"
         "    say(began, time.monotonic(), lease.held, lease.fence, os.getpid())\n"
         "def work(): e.run_if_leader('one', action)\n"

@@ -291,6 +291,21 @@ def test_sigterm() -> None:
         assert run.left() == []
 
 
+def test_a_closed_terminal_means_nothing_under_nohup() -> None:
+    """SIGHUP that was ignored before still is: it goes on until another signal ends it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with running() as run:
+            run.read_until("three processes")
+            run.process.send_signal(signal.SIGHUP)
+            run.read_until("the others stand by")
+            run.process.terminate()
+            assert run.process.wait() == 128 + signal.SIGTERM
+            assert run.left() == []
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_sigkill_of_the_demo() -> None:
     """Its processes and its server end with it, one that is frozen as well, and its files go."""
     with running() as run:

@@ -265,8 +265,8 @@ def test_what_grows_is_counted(server: Server, doctor: Doctor) -> None:
     with elector, elector.candidate("d"):
         _, found = doctor(server.url)
     assert found["names"] == ("ok", "3, each led within a day")
-    assert found["line"] == ("ok", "7 in the longest one")
-    assert found["candidates"] == ("ok", "1 in the largest election")
+    assert found["line"] == ("ok", "at most 7 wait for one election")
+    assert found["candidates"] == ("ok", "at most 1 in one election")
 
 
 def test_a_server_that_throws_away(start_server: StartServer, doctor: Doctor) -> None:
@@ -380,7 +380,7 @@ def test_candidates_with_and_without_a_strategy(
         assert [(each["node_id"], each["score"]) for each in found] == [("b", -0.1), ("a", -0.9)]
         assert "go by another strategy" in ranked.err
         said = ask(*arguments).out.splitlines()
-        assert said[0].startswith("1. b: score -0.1, for ")
+        assert said[0].startswith("1. b: score -0.1, a candidate for ")
         assert said[2] == "   the best"
         assert found[1]["reason"] in said[5]
         stock = ask("candidates", "job", "--strategy", "incumbent.strategy:Fifo")

@@ -12,12 +12,21 @@ import click
 )
 @click.pass_context
 def demo(context: click.Context, url: str | None) -> None:
-    """Watch three processes elect a leader, and lose it twice.
+    r"""Watch three processes elect a leader, and lose it twice.
 
     Three real processes stand for one election on an embedded Valkey (extra 'embedded'). The leader
     is killed (SIGKILL); a later one is frozen (SIGSTOP) for longer than its lease, and resumed.
-    Takes about 15 seconds. Exit code 0 only if no two ever led at once, fences grew strictly, and
-    each take-over came within the lease time and half a second.
+    Takes about 15 seconds.
+
+    \b
+    Exit codes:
+      0    no two led at once, each fence was larger than the one before, and
+           each take-over came within the lease time and half a second
+      1    one of these was not so, or a process failed
+      2    usage
+      64   the URL cannot be used
+      69   no server, or none that answers as it should
+      130  ended by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP
     """
     from incumbent.cli.demo.performance import give
 

@@ -32,7 +32,8 @@ def give(url: str | None) -> bool:
         UnavailableError: there is no server, or it is gone.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _exit)
+        if signal.getsignal(number) != signal.SIG_IGN:  # as it is under nohup
+            signal.signal(number, _exit)
     with Warden() as warden, open_screen(LEASE_TIME) as screen:
         title = "a server of yours"
         if url is None:

@@ -27,7 +27,7 @@ def doctor(context: click.Context, /, *, lease: float, as_json: bool, **where: A
     incumbent doctor --lease 5s --json
 
     It looks at the server's version, eviction, replication, min-replicas, persistence, the rights
-    of this user, the clocks, messages, and all keys under the prefix: those without an end, and
+    of this user, the clocks, pub/sub, and all keys under the prefix: those without a TTL, and
     corrupt ones. What the server refuses, or does not answer within --timeout, is a finding, too.
     It changes nothing, and takes a second or more.
 

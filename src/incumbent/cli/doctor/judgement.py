@@ -260,7 +260,7 @@ def _keys(facts: Facts) -> Iterator[Finding]:
             "keep the server's clock by NTP, slewed, not stepped; a try for the seat cuts its TTL",
         )
     if not (facts.lasting or facts.corrupt or facts.ahead_of_time or facts.unscanned):
-        yield Finding("keys", "ok", f"{facts.keys}, each with an end and as it should be")
+        yield Finding("keys", "ok", f"{facts.keys}, each with a TTL, and none corrupt")
 
 
 def _sizes(facts: Facts) -> Iterator[Finding]:
@@ -277,14 +277,14 @@ def _sizes(facts: Facts) -> Iterator[Finding]:
     yield _size(
         "line",
         facts.waiting > LONG_LINE,
-        f"{facts.waiting:,} in the longest one",
+        f"at most {facts.waiting:,} wait for one election",
         "the death of a waiting process keeps the server busy for some milliseconds",
         "let fewer wait in line: one in each process",
     )
     yield _size(
         "candidates",
         facts.candidates > MANY_CANDIDATES,
-        f"{facts.candidates:,} in the largest election",
+        f"at most {facts.candidates:,} in one election",
         "each look reads all of them: milliseconds of the server, and many more of a process",
         "let fewer nodes be candidates",
     )

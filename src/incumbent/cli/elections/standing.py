@@ -99,9 +99,9 @@ def _lines(value: dict[str, Any], now: datetime) -> Iterator[str]:
     place = "" if "rank" not in value else f"{value['rank'] + 1}. "
     early = f" ({value['early_failures']} early in a row)" if value["early_failures"] else ""
     stands = "" if value["contending"] else ", not waiting to lead"
-    succeeded, failed = value["successes"], value["failures"]
+    succeeded, failed, since = value["successes"], value["failures"], value["registered_at"]
     yield (
-        f"{place}{printable(value['node_id'])}: {score}for {age(value['registered_at'], now)},"
+        f"{place}{printable(value['node_id'])}: {score}a candidate for {age(since, now)},"
         f" {succeeded} success{'es' * (succeeded != 1)},"
         f" {failed} failure{'s' * (failed != 1)}{early}{stands}"
     )

@@ -31,7 +31,7 @@ SHARED: Final = (
         type=DURATION,
         default=0.0,
         metavar="DURATION",
-        help="Keep the seat at least this long, also after a short CMD; at most the lease.",
+        help="Keep the seat at least this long, also after a short CMD. Not longer than the lease.",
     ),
     click.option(
         "--max-hold",
@@ -123,8 +123,8 @@ def run_once(
 
     A line in the crontab of several hosts NEEDS --once-per: a CMD that is done in a second has
     given its seat back when the clock of the next host comes to that minute, which would run it
-    again. A run counts from its start, also if its host dies. Repeat the times of the line, and
-    name the zone of the hosts' clocks if that is not UTC:
+    again. A run counts from its start, also if its host dies. Give --once-per the times of the
+    line, and --tz the zone of the hosts' clocks if that is not UTC:
 
     \b
     0 3 * * *  incumbent run x --once-per '0 3 * * *' --tz Europe/Rome -- CMD

@@ -128,7 +128,7 @@ def persistence(info: Info, config: Config) -> Iterator[Finding]:
             "note",
             "no append-only file" if save is None else kept,  # None: nobody has asked, or may
             "a restart forgets leases: two may lead until the next renewal; fences still grow",
-            "set appendonly yes (and appendfsync always), or keep it down for a lease time",
+            "set appendonly yes (and appendfsync always), or keep the server down for a lease time",
         )
     elif sync in {None, "always"}:
         yield Finding("persistence", "ok", f"append-only file{f', fsync {sync}' if sync else ''}")

@@ -87,7 +87,7 @@ def test_a_campaign_on_a_server_that_closes(runs: Runs) -> None:
     [
         ("redis://[::1]:1", "the server at [::1]:1"),
         ("unix:///nowhere/socket", "the server at /nowhere/socket"),
-        ("redis+sentinel://127.0.0.1:1,127.0.0.1:2/main", "'main' of the Sentinels at"),
+        ("redis+sentinel://127.0.0.1:1,127.0.0.1:2/main", "the service 'main' of the Sentinels at"),
         ("redis+cluster://127.0.0.1:1,127.0.0.1:2", "the cluster at 127.0.0.1:1, 127.0.0.1:2"),
     ],
 )

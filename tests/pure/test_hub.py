@@ -271,6 +271,47 @@ async def test_a_look_that_fails_begins_an_outage_and_one_that_does_not_ends_it(
     assert outage_of(mailbox) is outage_of(other) is None
 
 
+@pytest.mark.parametrize("sign", ["message", "subscription"])
+async def test_an_outage_ends_soon_after_the_server_is_heard(
+    source: Source, monkeypatch: pytest.MonkeyPatch, sign: str
+) -> None:
+    """However long the pause after the looks that failed is."""
+    monkeypatch.setattr(hubs, "pause_after", lambda *_, **__: 3600.0)
+
+    def away() -> Snapshot:
+        raise OSError("away")
+
+    mailbox = await source.ready()
+    source.answer = away
+    source.its_hub.deaf()
+    await wait_until(lambda: outage_of(mailbox))
+    source.answer = lambda: snapshot(7, 7)
+    if sign == "message":
+        source.its_hub.heard(taken(7))
+    else:
+        source.its_hub.listening()
+    await wait_until(lambda: outage_of(mailbox) is None)
+
+
+async def test_messages_do_not_make_it_look_all_the_time(source: Source) -> None:
+    """Where they are heard, and each look fails."""
+
+    def away() -> Snapshot:
+        raise OSError("away")
+
+    mailbox = await source.ready()
+    source.answer = away
+    source.its_hub.deaf()
+    await wait_until(lambda: outage_of(mailbox))
+    looks = len(source.asked)
+    began = time.monotonic()
+    for fence in range(100):
+        source.its_hub.heard(taken(fence + 1))
+        await asyncio.sleep(0.005)
+    took = time.monotonic() - began
+    assert len(source.asked) - looks <= took / hubs.SOON + 1
+
+
 async def test_a_look_without_an_answer_is_an_outage_as_well(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,10 @@ LONGEST_PAUSE: Final = 5.0
 """Seconds between looks that fail: the first, and the most after doubling."""
 
 
+SOON: Final = 0.1
+"""Seconds after a look that failed, at least, until the next one, though the server is heard."""
+
+
 class Source(Protocol):
     """What hubs need of their store."""
 
@@ -110,7 +114,7 @@ class Hub:
         """When the look began that is under way."""
         self._error: Exception | None = None
         """What the last look met, if it failed."""
-        self._looked_at = self._retry_at = -math.inf
+        self._looked_at = self._failed_at = self._retry_at = -math.inf
         self._early_until = math.inf
         self._waited_longer = False
         self._failures = 0
@@ -162,6 +166,7 @@ class Hub:
         """Messages are heard from now on; earlier ones may have been missed."""
         self._hearing = self._settled = True
         self._interrupt()
+        self._hasten()
         self._want()
 
     def deaf(self) -> None:
@@ -180,12 +185,17 @@ class Hub:
         for mailbox, (board, _) in tuple(self._watchers.items()):
             mailbox.put(board.heard(message, now))
         self._expect_early(now)
+        self._hasten()
         self._bell.ring()
 
     def _interrupt(self) -> None:
         for board, _ in self._watchers.values():
             board.interrupt()
         self._early_until = math.inf
+
+    def _hasten(self) -> None:
+        """The server is there: a look that failed need not be put off for long any more."""
+        self._retry_at = min(self._retry_at, self._failed_at + SOON)
 
     def _want(self) -> None:
         self._wanted = True
@@ -245,7 +255,8 @@ class Hub:
             pause = pause_after(
                 self._failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE, jitter=random.random()
             )
-            self._wanted, self._retry_at = True, clock.now() + pause
+            self._wanted, self._failed_at = True, clock.now()
+            self._retry_at = self._failed_at + pause
             return
         finally:
             self._asked_at = math.inf

@@ -20,7 +20,7 @@ def described(client: Client) -> str:
         own: Any = pool
         each = [one.connection_pool.connection_kwargs for one in own.sentinel_manager.sentinels]
         places = ", ".join(_place(options["host"], options["port"]) for options in each)
-        return f"{own.service_name!r} of the Sentinels at {places}"
+        return f"the service {own.service_name!r} of the Sentinels at {places}"
     options = pool.connection_kwargs
     if "path" in options:
         return f"the server at {options['path']}"

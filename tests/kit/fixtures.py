@@ -8,7 +8,7 @@ an open socket, or when the loop complained of a lost exception or a destroyed t
 import asyncio
 import itertools
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ import pytest
 import redis.asyncio
 from redis.asyncio.connection import ConnectionPool
 
+from kit import wallclock
 from kit.binaries import KINDS
 from kit.leftovers import Complaints, keys_without_ttl, leftover_tasks, open_sockets
 from kit.pool import EXTERNAL, ServerPool, chosen_kinds, make_server, missing
@@ -37,6 +38,29 @@ WIRES = [
     pytest.param({"protocol": protocol, "decode_responses": decode}, id=f"resp{protocol}-{name}")
     for protocol, (decode, name) in itertools.product((2, 3), ((False, "bytes"), (True, "text")))
 ]
+
+
+_AHEAD = pytest.StashKey[float]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    """Remember how the machine's clock stands."""
+    item.stash[_AHEAD] = wallclock.ahead()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say that it was set meanwhile, if the test failed."""
+    report = yield
+    if report.failed and _AHEAD in item.stash:
+        said = wallclock.complaint(wallclock.ahead() - item.stash[_AHEAD])
+        if said:
+            report.sections.append(("the machine's clock", said))
+    return report
 
 
 class HasUrl(Protocol):

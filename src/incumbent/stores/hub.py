@@ -53,7 +53,6 @@ FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
 """Seconds between looks that fail: the first, and the most after doubling."""
 
-
 SOON: Final = 0.1
 """Seconds after a look that failed, at least, until the next one, though the server is heard."""
 

@@ -33,9 +33,9 @@ def status(
     incumbent status
     incumbent status scheduler --json
 
-    Without a NAME these are all elections under the prefix that have had a leader within a day, or
-    have somebody in line or as a candidate: it looks through all keys of the server, without
-    blocking it. An election of a tenant is written @TENANT:NAME.
+    Without a NAME it shows all elections under the prefix that had a leader within the last day, or
+    that somebody waits for or is a candidate for. To find them, it looks through all keys of the
+    server, without blocking it. An election of a tenant is written @TENANT:NAME.
 
     --json gives {"elections": [{"name", "leaders", "waiting"}]}; each of the leaders has "seat",
     "leader_id", "fence", "since", "remaining" (seconds) and "retained" (true where only a minimum
@@ -68,17 +68,17 @@ def watch(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
     incumbent watch --json | jq .leaders
 
     On a terminal this is a table. Elections that cannot be read, or have no leader, come first.
-    Space and b turn the pages, the arrows move by a row, / shows only elections in which, or in
-    whose leaders, what you type occurs, Escape shows all again, q quits. Elsewhere, and with
+    Space and b turn the pages, and the arrows move by a row. / shows only the elections whose names
+    or leaders contain what you type; Escape shows all again. q quits. Elsewhere, and with
     TERM=dumb, each change is a line: first what is now, then what happens.
 
-    A NAME that no election has yet may be misspelt: stderr says so, or the table, with the name
-    that is most like it. It is followed all the same.
+    A NAME that no election has yet may be misspelt: the table, or stderr, says so and names the
+    most similar one. The NAME is followed anyway.
 
-    The server tells of changes when they happen, and nothing is polled; without a NAME, elections
-    that are new are looked for every ten seconds. When the server is not heard, it is said since
-    when, and nobody is shown as a leader until it is heard again: within twelve seconds if it is
-    silent, at once if the connection breaks.
+    The server tells of changes when they happen, and nothing is polled; without a NAME, new
+    elections are looked for every ten seconds. When the server is not heard, watch says since when,
+    and shows nobody as a leader until it is heard again. It notices a broken connection at once,
+    and a silent server within twelve seconds.
 
     --json gives one line for each change: {"at", "name", "leaders", "waiting"}, with all the
     leaders that there are then; {"at", "name", "error", "silent_since"} when an election is not
@@ -117,8 +117,8 @@ def candidates(*, name: str, strategy: str | None, as_json: bool, **where: Any) 
     incumbent candidates reports --strategy myapp.elections:strategy
     incumbent candidates reports --strategy incumbent.strategy:Fifo --json
 
-    Without a strategy these are their records, by registration. With one it is a dry run: the
-    order, the scores, and for each loser the reason. Nothing is changed by it.
+    Without a strategy it shows their records, in the order of registration. With one it does a dry
+    run, and shows the order, the scores, and for each loser the reason. It changes nothing.
 
     \b
     Exit codes:
@@ -186,11 +186,11 @@ def release(
     incumbent release scheduler
     incumbent release partitions --seat 3 --yes
 
-    For a holder that hangs and still renews its lease; try 'incumbent step-down' first, which asks
-    it. Nobody gets the seat at once: what is left of the lease runs on with nobody on it. The
-    holder learns with its next renewal that it has lost the seat, and is stopped before another
-    can lead. Who holds it is shown, and you are asked, unless you say --yes. Where several seats
-    are held, --seat must say which.
+    For a holder that hangs but still renews its lease. Try 'incumbent step-down' first, which asks
+    it. Nobody gets the seat at once: it stays blocked until the lease expires. The holder learns
+    with its next renewal that it has lost the seat, and is stopped before another can lead. The
+    command shows the holder and asks you, unless you say --yes. Where several seats are held,
+    --seat must say which.
 
     \b
     Exit codes:

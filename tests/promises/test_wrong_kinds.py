@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock, MagicMock, create_autospec
@@ -152,6 +153,7 @@ for kind, make in each_kind_of_elector().items():
         )
 
 
+@cache
 def fakes(asyncio_client: bool) -> dict[str, Any]:
     """What stands in for a client in tests, made as the libraries for that make it."""
     kind: Any = redis.asyncio.Redis if asyncio_client else redis.Redis

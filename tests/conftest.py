@@ -36,6 +36,8 @@ LONGEST = ("test_workers.py", "test_line_model.py", "test_demo.py")
 UNCOUNTED = (
     *("tests/cancellation/*", "tests/topology/test_cancelled.py"),
     *("tests/cli/test_completion.py", "tests/cli/test_orphans.py", "tests/web/test_workers.py"),
+    *("tests/blocking/test_greenlets.py", "tests/docs/test_stopping.py"),
+    *("tests/field/test_h_groups.py", "tests/strategic/test_churn.py"),
     *("tests/contract/test_line_model.py", "tests/promises/test_wrong_kinds.py"),
     *("tests/test_kit_*", "tests/test_bench_smoke.py", "tests/test_lanes.py"),
     *("tests/test_model.py", "tests/test_packaging.py", "tests/docs/test_types.py"),

@@ -210,14 +210,14 @@ def test_the_shortest_time(runs: Runs) -> None:
         (
             ["x", "--url", "redis+cluster://:cret@127.0.0.1:1", "--", "true"],
             69,
-            "the server does not answer",
+            "the cluster at 127.0.0.1:1 does not answer",
         ),
         (["x", "--url", "embedded://x", "--", "true"], 64, "embedded:// takes nothing"),
         (["x", "--url", "redis://:se/cret@h", "--", "true"], 64, "not a URL of a server"),
         (
             ["x", "--url", "redis://:cret@127.0.0.1:1", "--", "true"],
             69,
-            "the server does not answer",
+            "the server at 127.0.0.1:1 does not answer",
         ),
     ],
 )

@@ -9,7 +9,7 @@ from kit.proxy_thread import ProxyThread
 from kit.servers import Server
 from kit.sickness import LOADING, NODE_ARGS, SICKNESSES
 
-SOON = ("--timeout", "400ms")
+SOON = ("--timeout", "1500ms")
 ASKING = [
     ("status", *SOON),
     ("status", "x", *SOON),

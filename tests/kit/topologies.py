@@ -171,8 +171,10 @@ class OverSentinels:
             old = await _in_thread(lambda: self._watched.primary)
             old.kill()
             self._forgot.append((now(), now()))
-            await _in_thread(lambda: self._watched.await_failover(old))
-            await _in_thread(self._watched.heal)
+            try:
+                await _in_thread(lambda: self._watched.await_failover(old))
+            finally:  # whatever a server that stood still did not answer
+                await _in_thread(self._watched.heal)
 
 
 class OverCluster:
@@ -250,8 +252,10 @@ class OverCluster:
             replica = await _in_thread(lambda: self._cluster.replica_of(primary))
             primary.kill()
             self._forgot.append((now(), now()))
-            await _in_thread(lambda: _await_promotion(replica))
-            await _in_thread(self._cluster.heal)
+            try:
+                await _in_thread(lambda: _await_promotion(replica))
+            finally:
+                await _in_thread(self._cluster.heal)
 
 
 _NAMES = ("seats", "best", "tick", *(f"mill-{number}" for number in range(16)))

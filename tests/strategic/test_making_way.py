@@ -75,7 +75,7 @@ async def test_metadata_that_change_move_the_leadership(town: Town) -> None:
 
 async def test_one_look_is_not_enough(town: Town) -> None:
     """A better one that is there for one look only does not stop the work."""
-    a, b, log = town.node("a"), town.node("b"), Log()
+    a, b, log = town.node("a", lease_time=3), town.node("b"), Log()
     may_look, looked = asyncio.Semaphore(0), asyncio.Semaphore(0)
     look = a._polls.look
 
@@ -100,9 +100,9 @@ async def test_one_look_is_not_enough(town: Town) -> None:
 
 async def test_only_a_campaign_makes_way(town: Town) -> None:
     """A single run is not interrupted for a better candidate."""
-    a, b, log = town.node("a"), town.node("b"), Log()
+    a, b, log = town.node("a", lease_time=3), town.node("b"), Log()
     async with a.candidate("job", {"priority": 1}), b.candidate("job", {"priority": 2}):
-        task = asyncio.create_task(a.using(wait_time=5).attempt("job", log, 3 * LEASE))
+        task = asyncio.create_task(a.using(wait_time=5).attempt("job", log, 3.0))
         await task
     assert losses(town.journals["a"]) == []
 

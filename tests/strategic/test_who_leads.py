@@ -728,7 +728,7 @@ async def test_whatever_a_strategy_does_elections_go_on(
 async def test_a_leader_survives_a_strategy_that_fails(town: Town) -> None:
     """The campaign goes on, and makes way only for an older candidate."""
     strategy, log = Moody(), Log()
-    a, b = town.node("a", strategy), town.node("b", strategy)
+    a, b = town.node("a", strategy, lease_time=3), town.node("b", strategy)
     async with (
         a.candidate("job", {"priority": 2}),
         b.candidate("job", {"priority": 1}),

@@ -18,6 +18,9 @@ TRIES: Final = 3
 CLEAN_UP_WITHIN: Final = 0.1
 """Seconds after which a cancelled task is taken to have swallowed its cancellation."""
 
+SLICES: Final = 10
+"""In which that time is measured: when the process stands still, for however long, it is one."""
+
 STOP_WITHIN: Final = 5.0
 """Seconds for which a task that swallows cancellations is waited for."""
 
@@ -93,11 +96,14 @@ async def stop(*tasks: "asyncio.Task[Any]") -> None:
             if not task.cancelling():  # or it is at its clean-up already
                 task.cancel()
         deaf: list[asyncio.Task[Any]] = [task for task in tasks if not task.done()]
+        slices = 0
         while deaf and asyncio.get_running_loop().time() < give_up_at:
-            await asyncio.wait(deaf, timeout=CLEAN_UP_WITHIN)
+            await asyncio.wait(deaf, timeout=CLEAN_UP_WITHIN / SLICES)
             deaf = [task for task in deaf if not task.done()]
-            for task in deaf:
-                task.cancel()
+            slices += 1
+            if slices % SLICES == 0:
+                for task in deaf:
+                    task.cancel()
 
     try:
         await finish(insist)

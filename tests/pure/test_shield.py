@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
@@ -476,6 +477,26 @@ async def test_p9_stop_gives_up_on_who_never_obeys(
     del task
     gc.collect()
     assert not loop_complaints
+
+
+async def test_stop_lets_a_task_clean_up_when_the_process_stood_still() -> None:
+    """An obedient task has turns of the loop to clean up in, and not only time that passes."""
+    cleaned = False
+
+    async def obedient() -> None:
+        nonlocal cleaned
+        try:
+            await asyncio.Event().wait()
+        finally:
+            time.sleep(2 * shield.CLEAN_UP_WITHIN)  # noqa: ASYNC251 - as stopped by SIGSTOP
+            for _ in range(5):
+                await asyncio.sleep(0)
+            cleaned = True
+
+    task = asyncio.create_task(obedient())
+    await asyncio.sleep(0)
+    await stop(task)
+    assert cleaned
 
 
 async def test_stop_of_nothing() -> None:

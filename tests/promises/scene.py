@@ -18,7 +18,9 @@ from kit.waiting import wait_until
 EventT = TypeVar("EventT", bound=Event)
 
 THIEF = "a-token-that-nobody-was-given"
-LEASE = 1.5
+LEASE = 1.8
+"""Seconds; a third of them is left to an action to stop in, which is more than `scripts/shake`
+stops a process for: only who stood still for longer says "stalled" and not "unreachable"."""
 SLACK = 1.5
 """Seconds by which a call may be late because the machine is busy."""
 

@@ -260,7 +260,7 @@ async def test_more_than_one_server(
         outcome = await chaos.run(
             start_server(aof=True),
             tmp_path,
-            seconds=4,
+            seconds=10,  # until the primary's turn has come, also on a busy machine
             seed=5,
             lease_time=2.0,
             topology=topology,

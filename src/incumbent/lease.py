@@ -183,7 +183,7 @@ class LeaseMachine:
     )
 
     def __init__(
-        self, options: LeaderOptions, *, sent_at: float, ttl: float, early: float = 0.0
+        self, options: LeaderOptions, sent_at: float, ttl: float, early: float = 0.0
     ) -> None:
         """Begin with a grant; `early` (0 to 1) is by how much the first renewal comes early."""
         self._options = options

@@ -431,17 +431,19 @@ class Elector:
         self._waits.check()
         options = options or self._options
         election = names.election_name(name, self._scope)
+        gate = self._gate(election, options, stays=stays)
+        # Not by keywords: to make an object with them takes twice the time.
         return Candidacy(
             self._office,
             options,
-            name=name,
-            election=election,
-            seats=self._seats,
-            leader_id=self.leader_id,
-            waits=self._waits,
-            after=after,
-            gate=self._gate(election, options, stays=stays),
-            outage=outage,
+            name,
+            election,
+            self._seats,
+            self.leader_id,
+            self._waits,
+            after,
+            gate,
+            outage,
         )
 
     async def _end_waits(self) -> None:

@@ -50,7 +50,7 @@ class Alarms:
             self._called.pop(sleeper).cancel()
         sleeper.due = when
         if when < math.inf:
-            number = _slot_of(when)
+            number = int(when / SLOT)
             slot = self._slots.get(number)
             if slot is None:
                 slot = self._slots[number] = set()
@@ -59,7 +59,7 @@ class Alarms:
                 self._arm(when)
 
     def _take_out(self, sleeper: Sleeper) -> None:
-        number = _slot_of(sleeper.due)
+        number = int(sleeper.due / SLOT)
         slot = self._slots[number]
         slot.discard(sleeper)
         if not slot:
@@ -77,7 +77,7 @@ class Alarms:
     def _ring(self) -> None:
         self._timer, self._rings_at = None, math.inf
         now = clock.now()
-        last = _slot_of(now)
+        last = int(now / SLOT)
         past = [slot for number, slot in self._slots.items() if number <= last]
         for sleeper in [sleeper for slot in past for sleeper in slot if sleeper.due <= now]:
             self._take_out(sleeper)
@@ -92,7 +92,3 @@ class Alarms:
     def _call(self, sleeper: Sleeper) -> None:
         del self._called[sleeper]
         sleeper.ring()
-
-
-def _slot_of(when: float) -> int:
-    return int(when / SLOT)

@@ -85,7 +85,6 @@ class Candidacy(Wait):
         self,
         office: Office[Term],
         options: LeaderOptions,
-        *,
         name: str,
         election: str,
         seats: int,
@@ -308,9 +307,9 @@ class Candidacy(Wait):
             self.name,
             claim,
             grant,
-            current=self.task,
-            task=self._task,
-            outage=self._outage,
+            self.task,
+            self._task,
+            self._outage,
         )
         if self._gate is not None:
             self._gate.elected(term)

@@ -31,7 +31,6 @@ class Guard:
     def __init__(
         self,
         task: "asyncio.Task[Any] | None" = None,
-        *,
         current: "asyncio.Task[Any] | None" = None,
     ) -> None:
         """Guard `task`, or the current one if that is not known, has ended or is of another loop.

@@ -231,16 +231,8 @@ class RedisStore:
     ) -> Released:
         keys = keys_of(self._prefix, claim.election, claim.seats)
         request = Request()
-        args = (
-            claim.token.encode(),
-            *_parting_of(
-                grant.seat,
-                keep,
-                self._caller.database,
-                doubtful=grant.doubtful,
-                restore=restore,
-            ),
-        )
+        parting = grant.seat, keep, grant.doubtful, self._caller.database, restore
+        args = (claim.token.encode(), *_parting_of(parting))
         reply = await self._caller.run(scripts.RELEASE, keys.acquire, args, budget, request)
         if reply[0] == b"released" or request.doubtful:
             return "released"
@@ -378,10 +370,9 @@ def _stand_of(leader_id: str, lease_time: float) -> tuple[bytes, ...]:
 
 
 @lru_cache(maxsize=512)
-def _parting_of(
-    seat: int, keep: float, database: bytes, *, doubtful: bool, restore: bool
-) -> tuple[bytes, ...]:
+def _parting_of(parting: tuple[int, float, bool, bytes, bool]) -> tuple[bytes, ...]:
     """What a release says beside its token."""
+    seat, keep, doubtful, database, restore = parting
     return b"%d" % seat, ms(keep), _flag(doubtful), database, _flag(restore)
 
 

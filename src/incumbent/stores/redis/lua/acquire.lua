@@ -136,8 +136,11 @@ local seat_key = KEYS[6 + seat]
 local fence, since = string.format('%.0f', now), string.format('%.0f', now_ms)
 local fence_ttl, seats = math.max(FENCE_TTL, 2 * lease), #KEYS - 5
 local old = redis.call('SET', fence_key, seats > 1 and fence .. ' ' .. seats or fence, 'PX', fence_ttl, 'GET')
-local last, known = counter(old or '0')
-last = tonumber(last)
+local last, known = tonumber(old or '0'), 1 -- as nearly always: the number alone says that there is one seat
+if not last then
+  last, known = counter(old)
+  last = tonumber(last)
+end
 if not (last and last < MAX_FENCE) then
   redis.call('SET', fence_key, old, 'KEEPTTL')
   return redis.error_reply('ERR the fence counter of this election is not one of ours')

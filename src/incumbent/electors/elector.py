@@ -432,7 +432,6 @@ class Elector:
         options = options or self._options
         election = names.election_name(name, self._scope)
         gate = self._gate(election, options, stays=stays)
-        # Not by keywords: to make an object with them takes twice the time.
         return Candidacy(
             self._office,
             options,

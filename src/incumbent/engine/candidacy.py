@@ -81,7 +81,7 @@ class Candidacy(Wait):
         "seats",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - to make an object by keywords takes twice the time
         self,
         office: Office[Term],
         options: LeaderOptions,

@@ -61,7 +61,7 @@ class Term:
         "name",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - to make an object by keywords takes twice the time
         self,
         office: "Office[Term]",
         options: LeaderOptions,
@@ -89,7 +89,6 @@ class Term:
         self._alarms = alarms = office.alarms
         self._options = options
         self._outage = outage
-        # Not by keywords: to make an object with them takes twice the time.
         self._guard = Guard(task, current)
         self._machine = LeaseMachine(options, grant.sent_at, grant.ttl, random.random())
         self._pid = process.pid

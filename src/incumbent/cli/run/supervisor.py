@@ -147,15 +147,15 @@ class Orders:
     """What the holder has said."""
 
     def __init__(self, pipe: int, grace: float, until: float) -> None:
-        self.grace = grace
+        self.grace: float = grace
         """Seconds from SIGTERM to SIGKILL."""
         self.margin: float = min(MARGIN, grace / 2)
         """Seconds from SIGKILL to the end of the lease."""
-        self.until = until
+        self.until: float = until
         """When the lease ends, as far as is known."""
-        self.end = False
+        self.end: bool = False
         """Whether the group is to end."""
-        self.abandoned = False
+        self.abandoned: bool = False
         """Whether there is no holder any more."""
         self.signals: list[int] = []
         """What is to be sent to the group."""

@@ -168,8 +168,9 @@ def test_a_lost_lease_ends_the_group(runs: Runs, program: Program, stolen: bool)
     assert run.ends() == 75
     assert gone(pids)
     reason = "taken" if stolen else "expired"
-    assert run.errors.startswith(f"incumbent: leadership of 'x' lost: {reason} (")
-    assert run.errors.count("\n") == 1
+    # A renewal may be late on a machine that stands still, which is told as well.
+    (told,) = [line for line in run.errors.splitlines() if "leadership of 'x' lost" in line]
+    assert told.startswith(f"incumbent: leadership of 'x' lost: {reason} (")
 
 
 def test_a_deaf_program_is_killed_after_the_grace(runs: Runs, program: Program) -> None:

@@ -114,6 +114,11 @@ async def test_a_password_that_lags(place: Place) -> None:
         elector = place.elector(journal, lease_time=1.5)
         campaigns.append(asyncio.create_task(elector.campaign("one", work)))
     await wait_until(lambda: any(work.running for work in works))
+
+    async def all_have_logged_in() -> bool:
+        return (await elector.state("one")).waiting == 2
+
+    await wait_until(all_have_logged_in)
     place.vault.rotate("second")
     await wait_until(lambda: any(each.of(AttemptDelayed) for each in journals))
     errors = [event.error for each in journals for event in each.of(AttemptDelayed)]

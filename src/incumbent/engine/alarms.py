@@ -50,16 +50,12 @@ class Alarms:
             self._called.pop(sleeper).cancel()
         sleeper.due = when
         if when < math.inf:
-            number = int(when / SLOT)
-            slot = self._slots.get(number)
-            if slot is None:
-                slot = self._slots[number] = set()
-            slot.add(sleeper)
+            self._slots.setdefault(_slot_of(when), set()).add(sleeper)
             if when < self._rings_at:
                 self._arm(when)
 
     def _take_out(self, sleeper: Sleeper) -> None:
-        number = int(sleeper.due / SLOT)
+        number = _slot_of(sleeper.due)
         slot = self._slots[number]
         slot.discard(sleeper)
         if not slot:
@@ -77,7 +73,7 @@ class Alarms:
     def _ring(self) -> None:
         self._timer, self._rings_at = None, math.inf
         now = clock.now()
-        last = int(now / SLOT)
+        last = _slot_of(now)
         past = [slot for number, slot in self._slots.items() if number <= last]
         for sleeper in [sleeper for slot in past for sleeper in slot if sleeper.due <= now]:
             self._take_out(sleeper)
@@ -92,3 +88,7 @@ class Alarms:
     def _call(self, sleeper: Sleeper) -> None:
         del self._called[sleeper]
         sleeper.ring()
+
+
+def _slot_of(when: float) -> int:
+    return int(when / SLOT)

@@ -99,8 +99,7 @@ class Candidacy(Wait):
         With `once_per`, `after` leaves out the periods that begin before it: ms, epoch. With a
         `gate` it does not stand in line, but asks when the gate lets it.
         """
-        self._waits = waits
-        self.loop = None
+        super().__init__(waits)
         self.options: LeaderOptions = options
         self.name: str = name
         self.election: str = election
@@ -262,9 +261,7 @@ class Candidacy(Wait):
             self._put_down()
         finally:
             cancelled = error is not None and not (stopped or isinstance(error, Exception))
-            restore = not counts or (
-                self.options.once_per is not None and self._may_be_tried_again(term, error)
-            )
+            restore = not counts or self._may_be_tried_again(term, error)
             if self._gate is None:
                 loss = await term.close(restore=restore, cancelled=cancelled)
             else:

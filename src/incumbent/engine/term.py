@@ -270,9 +270,7 @@ class Term:
         return Budget(min(most, max(self._options.renewal_budget, left)), two.each)
 
     def _release(self, budget: Budget, *, restore: bool) -> Awaitable[Released]:
-        keep = self._options.min_hold_time
-        if keep:
-            keep = max(0.0, keep - (clock.now() - self.grant.sent_at))
+        keep = max(0.0, self._options.min_hold_time - (clock.now() - self.grant.sent_at))
         return self._office.store.release(self.claim, self.grant, keep, budget, restore=restore)
 
     async def _release_again(self, budget: Budget, *, restore: bool) -> None:

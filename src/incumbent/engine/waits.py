@@ -68,8 +68,7 @@ class Wait:
 
     def __enter__(self) -> None:
         waits = self._waits
-        if waits.closed:
-            raise ElectorClosedError
+        waits.check()
         task = asyncio.current_task(self.loop)
         if task is None:
             raise RuntimeError(NO_TASK)

@@ -187,12 +187,8 @@ class Wire:
 
     async def aclose(self) -> None:
         """End with the event loop: what is waited for is sent and answered, and nothing else."""
-        while waiting := [
-            each.answer
-            for each in self._queue + self._batch
-            if each.answer is not None and not each.answer.done()
-        ]:
-            await asyncio.wait(waiting)
+        while waiting := _awaited(self._queue + self._batch):
+            await asyncio.wait([each.answer for each in waiting if each.answer is not None])
         await stop(*self._senders)
 
     async def forsake(self) -> None:

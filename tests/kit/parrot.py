@@ -5,14 +5,10 @@ which AUTH was renamed; a balancer that speaks another protocol may be taken for
 """
 
 import socketserver
-import threading
 from collections.abc import Callable
-from typing import Self
 
-from kit.ports import free_port
+from kit.listener import Listener
 from kit.resp import Splitter
-
-HOST = "127.0.0.1"
 
 
 def as_servers_say(words: list[str]) -> str:
@@ -26,12 +22,8 @@ def as_others_say(words: list[str]) -> str:
     return f"ERR this makes no sense here: {' '.join(words)}"
 
 
-class Parrot:
-    """Use as a context manager; `host` and `port` say where it is.
-
-    It answers by what `repeats` makes of the words of a command; with `says` this is its error
-    whatever it is asked.
-    """
+class Parrot(Listener):
+    """It answers what `repeats` makes of the words of a command, or `says` whatever it is asked."""
 
     def __init__(
         self,
@@ -48,18 +40,4 @@ class Parrot:
                         error = repeats(words).encode() if says is None else says
                         self.request.sendall(b"-" + error + b"\r\n")
 
-        self.host = HOST
-        self.port = free_port(HOST)
-        socketserver.ThreadingTCPServer.allow_reuse_address = True
-        self._server = socketserver.ThreadingTCPServer((HOST, self.port), Talk)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Talk)

@@ -1,12 +1,9 @@
 """Servers of other protocols, which a wrong host or port in a URL may lead to."""
 
 import socketserver
-import threading
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
-from kit.ports import free_port
-
-HOST: Final = "127.0.0.1"
+from kit.listener import Listener
 
 
 class Manners(NamedTuple):
@@ -28,14 +25,14 @@ STRANGERS: Final = {
     "IRC": Manners(b":irc NOTICE * :*** Looking up your hostname\r\n", b""),
     "MySQL": Manners(b"J\x00\x00\x00\n8.0.36\x00\x08\x00\x00\x00", b""),
     "PostgreSQL": Manners(b"", b"E\x00\x00\x00\x8eSFATAL\x00"),
-    # What OpenSSL says to whom it does not understand: an alert, "protocol version".
+    # OpenSSL answers what it does not understand by an alert: "protocol version".
     "TLS": Manners(b"", b"\x15\x03\x01\x00\x02\x02\x46"),
     "closing": Manners(b"", b"", patient=False),
 }
 
 
-class Stranger:
-    """Use as a context manager; `host` and `port` say where it is."""
+class Stranger(Listener):
+    """One of `STRANGERS`."""
 
     def __init__(self, kind: str) -> None:
         manners = STRANGERS[kind]
@@ -46,24 +43,10 @@ class Stranger:
                 if manners.patient and self.request.recv(65536):
                     self.request.sendall(manners.answer)
 
-        self.host = HOST
-        self.port = free_port(HOST)
-        socketserver.ThreadingTCPServer.allow_reuse_address = True
-        self._server = socketserver.ThreadingTCPServer((HOST, self.port), Talk)
-        self._server.daemon_threads = True
+        super().__init__(Talk)
         self._server.handle_error = lambda *_: None  # type: ignore[method-assign] # it was reset
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
     def url(self) -> str:
         """With a password, which nobody should see."""
         return f"redis://user:S3CRET@{self.host}:{self.port}/0"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()

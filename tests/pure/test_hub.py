@@ -271,12 +271,8 @@ async def test_a_look_that_fails_begins_an_outage_and_one_that_does_not_ends_it(
     assert outage_of(mailbox) is outage_of(other) is None
 
 
-@pytest.mark.parametrize("sign", ["message", "subscription"])
-async def test_an_outage_ends_soon_after_the_server_is_heard(
-    source: Source, monkeypatch: pytest.MonkeyPatch, sign: str
-) -> None:
-    """However long the pause after the looks that failed is."""
-    monkeypatch.setattr(hubs, "pause_after", lambda *_, **__: 3600.0)
+async def _in_an_outage(source: Source) -> Mailbox:
+    """A watcher who has been told that the server is not heard, and that looks fail."""
 
     def away() -> Snapshot:
         raise OSError("away")
@@ -285,6 +281,16 @@ async def test_an_outage_ends_soon_after_the_server_is_heard(
     source.answer = away
     source.its_hub.deaf()
     await wait_until(lambda: outage_of(mailbox))
+    return mailbox
+
+
+@pytest.mark.parametrize("sign", ["message", "subscription"])
+async def test_an_outage_ends_soon_after_the_server_is_heard(
+    source: Source, monkeypatch: pytest.MonkeyPatch, sign: str
+) -> None:
+    """However long the pause after the looks that failed is."""
+    monkeypatch.setattr(hubs, "pause_after", lambda *_, **__: 3600.0)
+    mailbox = await _in_an_outage(source)
     source.answer = lambda: snapshot(7, 7)
     if sign == "message":
         source.its_hub.heard(taken(7))
@@ -295,14 +301,7 @@ async def test_an_outage_ends_soon_after_the_server_is_heard(
 
 async def test_messages_do_not_make_it_look_all_the_time(source: Source) -> None:
     """Where they are heard, and each look fails."""
-
-    def away() -> Snapshot:
-        raise OSError("away")
-
-    mailbox = await source.ready()
-    source.answer = away
-    source.its_hub.deaf()
-    await wait_until(lambda: outage_of(mailbox))
+    await _in_an_outage(source)
     looks = len(source.asked)
     began = time.monotonic()
     for fence in range(100):

@@ -63,7 +63,7 @@ def test_what_is_not_as_it_must_be_fails_the_run(tmp_path: Path) -> None:
 
 @with_spin
 def test_what_takes_seconds_is_not_put_last(tmp_path: Path) -> None:
-    """A machine with more to do would give it a hundredth of a processor, and who waits is told."""
+    """Last, it would get a hundredth of a busy processor, while somebody waits for it."""
     spin = tmp_path / "spin"
     spin.write_text("#!/bin/sh\nps -o nice= -p $$; exit 1\n")
     spin.chmod(0o700)

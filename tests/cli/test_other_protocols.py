@@ -45,7 +45,7 @@ def asked(ask: Inside, url: str, *arguments: str) -> Said:
 def test_a_server_that_is_none(ask: Inside, kind: str) -> None:
     """69, one line with the address, what is wrong and what to look at, and no secret."""
     with Stranger(kind) as stranger:
-        # Who closes may be a server that starts: these go on for ten seconds, or for ever.
+        # What closes may be a server that starts: these try again, for ten seconds or for ever.
         for arguments in (*ASKING, *(RUNNING if kind != "closing" else ())):
             said = asked(ask, stranger.url, *arguments)
             assert (said.code, said.out) == (69, ""), (arguments, said)

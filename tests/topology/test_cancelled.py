@@ -110,7 +110,7 @@ async def test_p4_in_each_turn_behind_sentinels(
 
 
 async def _program(connect: Connect, silent: Iterable[Server]) -> None:
-    """Leads until it ends, when nobody says any more whom to ask."""
+    """It leads until it ends. By then, those who would say which server to ask are silent."""
     leading = asyncio.Event()
 
     async def lead() -> None:

@@ -38,8 +38,8 @@ class Missing(NamedTuple):
 async def missing(where: Where, names: Iterable[str]) -> Missing:
     """Those of `names` that no election has; none of them where not all could be looked at."""
     known, complete = await names_within(where, WITHIN)
-    absent = [name for name in names if complete and name not in known]
-    return Missing(known, {name: _like(name, known) for name in absent})
+    none = [name for name in names if complete and name not in known]
+    return Missing(known, {name: _like(name, known) for name in none})
 
 
 def sentence(name: str, found: Missing, prefix: str) -> str:

@@ -110,7 +110,7 @@ def watch(*, names: tuple[str, ...], as_json: bool, **where: Any) -> None:
 )
 @click.argument("name", shell_complete=elections)
 def candidates(*, name: str, strategy: str | None, as_json: bool, **where: Any) -> None:
-    r"""Show the candidates for NAME, of whom the best one leads.
+    r"""Show the candidates for NAME. The best of them leads.
 
     \b
     incumbent candidates reports

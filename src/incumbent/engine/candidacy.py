@@ -141,7 +141,7 @@ class Candidacy(Wait):
         """
         if self._term is not None:
             raise RuntimeError("this block is entered already: make another one with lead()")
-        self.loop = self._office.come_home()
+        self.loop: asyncio.AbstractEventLoop | None = self._office.come_home()
         self._task = task
         wait = self.options.wait_time
         give_up_at = math.inf if wait is None else clock.now() + wait

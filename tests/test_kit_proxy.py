@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import gc
+import socket
 import threading
 import time
 import warnings
@@ -15,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from kit.fixtures import MakeClient, MakeProxy, StartServer
-from kit.leftovers import connections
+from kit.leftovers import connections, open_sockets
 from kit.proxy import Proxy
 from kit.proxy_thread import ProxyThread
 from kit.servers import Server
@@ -339,6 +341,28 @@ async def test_closing_leaves_nothing(valkey: Server) -> None:
     await wait_until(lambda: not connections(valkey), what="the server has no client left")
     with pytest.raises(OSError, match="Connect call failed"):
         await asyncio.open_connection(proxy.host, proxy.port)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("turns", range(6))
+async def test_closing_leaves_nothing_of_who_is_just_connecting(
+    valkey: Server, authority: Authority, turns: int, tls: bool
+) -> None:
+    """However far its connection has come when the proxy is closed: no socket stays open."""
+    with warnings.catch_warnings(record=True) as caught, contextlib.ExitStack() as stack:
+        warnings.simplefilter("always")
+        async with Proxy(valkey, tls=authority if tls else None) as proxy:
+            where = proxy.host, proxy.port
+            clients = [stack.enter_context(socket.create_connection(where)) for _ in range(3)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        assert await open_sockets() == []
+        for client in clients:
+            client.settimeout(60)
+            with contextlib.suppress(ConnectionError):
+                assert client.recv(1) == b"", "it is told that it is over"
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == []
 
 
 def test_in_a_thread(valkey: Server) -> None:

@@ -135,7 +135,8 @@ class Proxy:
         self.opened = 0  # connections accepted so far
         self.commands: Counter[str] = Counter()  # requests seen, by name, swallowed ones as well
         self.dropped = 0  # replies swallowed by `drop_replies`
-        self._listener: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
+        self._arriving: dict[asyncio.Task[None], socket.socket] = {}  # not yet a connection
         self._links: set[_Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._delays: dict[Direction, float] = {}
@@ -175,7 +176,7 @@ class Proxy:
         for attempt in range(STARTS):
             self.port = free_port(self.host)
             try:
-                await self._listen()
+                self._listen()
             except OSError:
                 if attempt == STARTS - 1:
                     raise
@@ -185,8 +186,8 @@ class Proxy:
 
     async def close(self) -> None:
         """Stop listening, reset every connection, wait until all tasks are gone."""
-        self._refuse()
-        await _turns()  # what the kernel had accepted for us becomes a connection
+        self.cut(refuse=True)
+        await asyncio.gather(*self._arriving, return_exceptions=True)
         self.cut()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await _turns()  # aborted transports say goodbye
@@ -245,6 +246,9 @@ class Proxy:
         """Reset all connections; with `refuse`, refuse new ones as well until `restore`."""
         if refuse:
             self._refuse()
+        for client in self._arriving.values():
+            with contextlib.suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)  # ends a TLS handshake, too
         for link in list(self._links):
             _reset(link)
         for task in self._tasks:
@@ -268,7 +272,7 @@ class Proxy:
             if link.lossy and reset:
                 _reset(link)
         if self._listener is None:
-            await self._listen()
+            self._listen()
 
     def _hold(self, direction: Direction, commands: tuple[str, ...]) -> None:
         if direction in self._holds:
@@ -277,16 +281,34 @@ class Proxy:
 
     # -- connections -------------------------------------------------------------------------
 
-    async def _listen(self) -> None:
-        context = self.tls.server_context() if self.tls else None
-        self._listener = await asyncio.start_server(
-            self._accept, self.host, self.port, ssl=context, reuse_address=True
-        )
+    def _listen(self) -> None:
+        self._listener = socket.create_server((self.host, self.port))
+        self._listener.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._listener, self._admit, self._listener)
 
     def _refuse(self) -> None:
         if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
             self._listener = None
+
+    def _admit(self, listener: socket.socket) -> None:
+        # `asyncio.start_server` does not close what it accepted just before it is closed itself.
+        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+            client, _ = listener.accept()
+            client.setblocking(False)
+            task = asyncio.create_task(self._connect(client))
+            self._arriving[task] = client
+            task.add_done_callback(self._arriving.pop)
+
+    async def _connect(self, client: socket.socket) -> None:
+        def protocol() -> asyncio.StreamReaderProtocol:
+            return asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._accept)
+
+        context = self.tls.server_context() if self.tls else None
+        with contextlib.suppress(OSError):  # it went away, or disliked the certificate
+            loop = asyncio.get_running_loop()
+            await loop.connect_accepted_socket(protocol, client, ssl=context)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.opened += 1

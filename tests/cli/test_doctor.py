@@ -291,7 +291,7 @@ def test_a_primary_and_its_replica(start_server: StartServer, doctor: Doctor, as
     code, found = doctor(replica.url)
     assert (code, found["replication"]) == (1, ("wrong", "this is a replica"))
     assert (found["rights"][0], found["pub/sub"][0]) == ("ok", "ok")
-    refused = ask("bench", "--timeout", "300ms", url=replica.url)
+    refused = ask("bench", "--timeout", "5s", url=replica.url)
     assert (refused.code, refused.err.count("\n")) == (69, 1)
     assert "read only replica" in refused.err
 

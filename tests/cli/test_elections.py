@@ -99,7 +99,7 @@ def test_what_others_wrote_cannot_move_the_cursor(ask: Inside, valkey: Server) -
 )
 def test_a_server_that_is_not_there(ask: Inside, arguments: tuple[str, ...]) -> None:
     """One line, and 69."""
-    said = ask(*arguments, "--timeout", "300ms", url=NOWHERE)
+    said = ask(*arguments, "--timeout", "2s", url=NOWHERE)
     assert (said.code, said.out) == (69, "")
     assert " does not answer as it should: not reached: " in said.err
     assert said.err.count("\n") == 1
@@ -205,7 +205,7 @@ def test_status_asks_about_many_elections_in_one_round_trip(
 
 def test_who_leads_is_asked_to_step_down(runs: Runs, program: Program, ask: Inside) -> None:
     """It hands over with its next renewal; when nobody is there, that is told, with 1."""
-    run = leading(runs, program, "job")
+    run = leading(runs, program, "job", lease="6s")  # renewals have a sixth of it for their answer
     assert ask("step-down", "job", "--seat", "1").code == 1
     said = ask("step-down", "job", "--json")
     assert (said.code, said.value) == (0, {"name": "job", "asked": 1})
@@ -220,7 +220,7 @@ def test_a_seat_is_taken_from_who_does_not_listen(
     runs: Runs, program: Program, ask: Inside, valkey: Server
 ) -> None:
     """P1: the holder is stopped, and only then the next one leads, with a greater fence."""
-    run = leading(runs, program, "job", lease="2s")
+    run = leading(runs, program, "job", lease="6s")
     old = int(valkey.cli("HGET", seat("job"), "fence"))
     said = ask("release", "job", "--yes")
     assert (said.code, said.err) == (0, "")

@@ -8,22 +8,31 @@ from kit.servers import Server
 from kit.strangers import STRANGERS, Stranger
 from kit.waiting import wait_until_blocking
 
-SOON = ("--timeout", "400ms")
-ASKING = [
-    ("status", *SOON),
-    ("status", "x", *SOON),
-    ("watch", *SOON),
-    ("watch", "x", *SOON),
-    ("candidates", "x", *SOON),
-    ("candidates", "x", "--strategy", "incumbent.strategy:Fifo", *SOON),
-    ("step-down", "x", *SOON),
-    ("release", "x", "--yes", *SOON),
-    ("doctor", *SOON),
-    ("doctor", "--json", *SOON),
-    ("bench", "--seconds", "100ms", *SOON),
-    ("demo",),
-]
-RUNNING = [
+SOON = ("--timeout", "1s")
+"""Where it is waited for: who is not there may be about to start."""
+LATER = ("--timeout", "10s")
+"""Where the answer comes at once."""
+
+
+def asking(limit: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """All commands that ask."""
+    return [
+        ("status", *limit),
+        ("status", "x", *limit),
+        ("watch", *limit),
+        ("watch", "x", *limit),
+        ("candidates", "x", *limit),
+        ("candidates", "x", "--strategy", "incumbent.strategy:Fifo", *limit),
+        ("step-down", "x", *limit),
+        ("release", "x", "--yes", *limit),
+        ("doctor", *limit),
+        ("doctor", "--json", *limit),
+        ("bench", "--seconds", "100ms", *limit),
+        ("demo",),
+    ]
+
+
+RUNNING: list[tuple[str, ...]] = [
     ("run", "x", "--lease", "1s", "--", "true"),
     ("campaign", "x", "--lease", "1s", "--", "true"),
 ]
@@ -46,7 +55,8 @@ def test_a_server_that_is_none(ask: Inside, kind: str) -> None:
     """69, one line with the address, what is wrong and what to look at, and no secret."""
     with Stranger(kind) as stranger:
         # What closes may be a server that starts: these try again, for ten seconds or for ever.
-        for arguments in (*ASKING, *(RUNNING if kind != "closing" else ())):
+        commands = asking(SOON) if kind == "closing" else asking(LATER) + RUNNING
+        for arguments in commands:
             said = asked(ask, stranger.url, *arguments)
             assert (said.code, said.out) == (69, ""), (arguments, said)
             (line,) = said.err.splitlines()
@@ -61,7 +71,7 @@ def test_a_server_without_tls(ask: Inside, valkey: Server, kind: str) -> None:
     """The same, where TLS was asked for."""
     with Stranger("HTTP" if kind == "plain" else kind) as stranger:
         url = valkey.url if kind == "plain" else stranger.url
-        for arguments in ASKING:
+        for arguments in asking(SOON):
             said = asked(ask, url.replace("redis://", "rediss://"), *arguments)
             assert (said.code, said.out) == (69, ""), (arguments, said)
             (line,) = said.err.splitlines()

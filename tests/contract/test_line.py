@@ -278,7 +278,7 @@ async def test_a_nudge_during_a_touch_makes_it_look_once_more() -> None:
     await asyncio.sleep(NOW)
     assert len(scene.desk.touches) == 1, "one touch at a time"
     scene.desk.hold.set()
-    await wait_until(lambda: len(scene.desk.touches) == 2, within=1)
+    await wait_until(lambda: len(scene.desk.touches) == 2)
     await scene.end()
 
 

@@ -15,7 +15,6 @@ from redis.backoff import ConstantBackoff
 
 from contract.bench import BUDGET, LEASE, Bench, claim, key, keys_of
 from incumbent import clock
-from incumbent.stores.base import LONGEST_GRACE as GRACE
 from incumbent.stores.base import Budget, Busy, Extended, Grant, Place
 from incumbent.stores.redis import RedisStore
 from incumbent.stores.redis.place import ServerPlace
@@ -167,7 +166,7 @@ async def test_p9_no_call_outlives_its_budget(far: Far, call: str) -> None:
     }
     with pytest.raises(redis.TimeoutError) as said:
         await calls[call]()
-    assert 0.25 < clock.now() - began < 0.4 + 1
+    assert 0.25 < clock.now() - began < 0.4 + 3
     assert far.store.passing(said.value)
     assert "token" not in str(said.value)
     await far.proxy.restore()
@@ -188,7 +187,7 @@ async def test_p9_without_a_server_the_error_says_so(make_client: MakeClient) ->
     began = clock.now()
     with pytest.raises((redis.ConnectionError, redis.TimeoutError)) as said:
         await store.acquire(claim("job"), Budget(0.4, 0.2))
-    assert clock.now() - began < 0.4 + 1
+    assert clock.now() - began < 0.4 + 3
     assert store.passing(said.value)
 
 
@@ -409,9 +408,10 @@ async def test_a_line_that_is_over_is_unsubscribed(valkey: Server, make_client: 
 
 
 async def test_a_wake_up_for_a_place_that_is_gone_goes_to_the_next(
-    valkey: Server, make_client: MakeClient
+    valkey: Server, make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Long before the grace of who was woken is over."""
+    monkeypatch.setattr("incumbent.stores.base.LONGEST_GRACE", 10.0)
     store = RedisStore(make_client(valkey), "incumbent")
     grant = await store.acquire(claim("job", "a"), BUDGET)
     assert isinstance(grant, Grant)
@@ -419,7 +419,7 @@ async def test_a_wake_up_for_a_place_that_is_gone_goes_to_the_next(
     first.close()
     await store.release(claim("job", "a"), grant, 0, BUDGET)
     began = clock.now()
-    await second.called(began + 5)
-    assert clock.now() - began < GRACE / 2
+    await second.called(began + 20)
+    assert clock.now() - began < 10.0 / 2
     assert isinstance(await store.acquire(claim("job", "c"), BUDGET, second), Grant)
     await store.aclose()

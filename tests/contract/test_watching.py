@@ -113,7 +113,7 @@ async def test_a_lease_that_runs_out_is_told(bench: Bench, reader: Reader) -> No
     await bench.elect(claim("job", lease_time=0.3))
     assert await reader.next() == "a0"
     assert await reader.next() == "-"
-    assert 0.25 < loop.time() - began < 1.3
+    assert 0.25 < loop.time() - began < 0.3 + 3
     b = claim("job", "b")
     grant = await bench.elect(b)
     await bench.store.release(b, grant, 0.2, BUDGET)

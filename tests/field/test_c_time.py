@@ -36,7 +36,7 @@ async def test_case_36_a_renewal_does_not_outlive_the_lease(
         if isinstance(event, TermLost):
             rest.append(ttl_of(valkey, "one"))
 
-    options = quick(lease_time=1.2, request_timeout=30)
+    options = quick(lease_time=4, stop_grace=1.2, request_timeout=30)
     async with LeaderElector(make_client(proxy), options, hooks=[journal, look]) as elector:
         leading = asyncio.create_task(elector.attempt("one", work))
         await journal.has(TermRenewed)

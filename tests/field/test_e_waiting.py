@@ -160,7 +160,7 @@ async def test_case_48_a_release_between_the_first_try_and_the_subscription(
         monkeypatch.setattr(RedisStore, "stand", stand_late)
         began = time.monotonic()
         assert await waiter.using(wait_time=20).run_if_leader("one", nothing) == "done"
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 10
     assert touches.count == 0
 
 
@@ -418,7 +418,7 @@ async def test_a_wait_ends_at_its_time_and_leaves_the_line(
         with pytest.raises(NotElectedError) as caught:
             async with waiter.using(wait_time=0.3).lead("one"):
                 pass
-        assert 0.29 < time.monotonic() - began < 0.3 + 0.5
+        assert 0.29 < time.monotonic() - began < 0.3 + SLACK
         assert caught.value.holder is not None
         assert caught.value.holder.leader_id == holder.leader_id
         assert in_line(valkey, "one") == []

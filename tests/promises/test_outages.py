@@ -217,7 +217,8 @@ async def test_heartbeats_in_an_outage(
         await journal.has(HeartbeatDelayed, 4)
         await proxy.restore()
         await journal.has(OutageEnded)
-    first, *others = journal.of(HeartbeatDelayed)
+    # On a machine that stands still one may have no answer in time, which is told as well.
+    first, *others = [each for each in journal.of(HeartbeatDelayed) if MISCONF in str(each.error)]
     assert not first.repeated
     assert all(each.repeated for each in others)
 

@@ -126,7 +126,7 @@ async def test_p2_without_redis_the_lease_ends_before_its_seat(
         if isinstance(event, TermLost):
             rest.append(ttl_of(valkey, "one"))
 
-    options = quick(lease_time=2.4)
+    options = quick(lease_time=4, stop_grace=1.2)
     async with LeaderElector(make_client(proxy), options, hooks=[look]) as elector:
         leading = asyncio.create_task(elector.attempt("one", work))
         await work.began.wait()

@@ -209,7 +209,7 @@ async def test_an_extension_of_a_cleanup_that_had_its_time_asks_for_nothing() ->
         renewals = len(asked)
         ends = time.monotonic() + lease.remaining
         assert await lease.extend(60)
-        assert abs(time.monotonic() + lease.remaining - ends) < 0.1
+        assert abs(time.monotonic() + lease.remaining - ends) < 5
         assert asked[renewals:] == []
 
 

@@ -360,9 +360,9 @@ async def test_a_broken_node_stops_a_healthy_one_less_and_less(
     """
     monkeypatch.setattr(probation, "FIRST", 0.5)
     monkeypatch.setattr(probation, "LONGEST", 2.0)
-    monkeypatch.setattr(probation, "EARLY", 0.4)
-    good, log = town.node("good", lease_time=0.6), Log()
-    bad = town.node("bad", lease_time=0.6, restart=True)
+    monkeypatch.setattr(probation, "EARLY", 3.0)
+    good, log = town.node("good", lease_time=3), Log()
+    bad = town.node("bad", lease_time=3, restart=True)
     tries: list[float] = []
     works = False
 
@@ -387,7 +387,7 @@ async def test_a_broken_node_stops_a_healthy_one_less_and_less(
         works = True
         await wait_until(lambda: "bad" in log.terms, within=60)
 
-        await asyncio.sleep(1)  # longer than what counts as early
+        await asyncio.sleep(3.5)  # longer than what counts as early
         assert log.running == ["bad"]
 
     async with bad.candidate("job", {"priority": 2}):

@@ -1116,6 +1116,20 @@ def test_without_a_line_no_command_is_spent_on_it(line: Line) -> None:
     }
 
 
+def test_a_hand_over_costs_as_few_commands_as_can_be(line: Line, crowd: Processes) -> None:
+    """A release that wakes the next in line, and the request that takes the seat."""
+    holder = line.waiter()
+    line.take(holder)
+    (who,) = crowd.standing("a")
+    release = {"hmget": 1, "del": 1, "exists": 1, "time": 1, "zrangebyscore": 1, "hget": 1}
+    release |= {"zrange": 1, "zscore": 1, "publish": 2, "pttl": 1, "pexpire": 1, "zadd": 1}
+    assert commands(line, lambda: line.release(holder)) == release
+    ask = {"zscore": 2, "hget": 1, "time": 1, "pexpire": 2, "zrangebyscore": 1, "zrange": 1}
+    ask |= {"set": 1, "hset": 1, "zrem": 1, "exists": 1, "del": 1, "publish": 1}
+    assert commands(line, lambda: line.ask(who)) == ask
+    assert line.holders() == {0: who.leader}
+
+
 def test_a_large_group_costs_one_read_per_seat(line: Line) -> None:
     """Field case 59: with 64 seats an acquire looks at each once at most, a release at none."""
     first, who = line.waiter(size=64), line.waiter(size=64)

@@ -18,13 +18,13 @@ local from, to = tonumber(ARGV[8]), tonumber(ARGV[9])
 local opens, closes = tonumber(ARGV[10] or ARGV[8]), tonumber(ARGV[11] or ARGV[9])
 
 -- One question for all, unless there is a line for sure: as a rule no claim was given up, and nobody is on a seat.
-local any = place ~= '' or redis.call('EXISTS', gone_key, queue_key, unpack(KEYS, 6)) > 0
-local exists = any and redis.call('EXISTS', gone_key, queue_key) > 0
-if exists and redis.call('ZSCORE', gone_key, token) then
+local lined = place ~= ''
+local any = lined or redis.call('EXISTS', gone_key, queue_key, unpack(KEYS, 6)) > 0
+lined = lined or any and redis.call('EXISTS', gone_key, queue_key) > 0
+if lined and redis.call('ZSCORE', gone_key, token) then
   return {'gone'}
 end
 
-local lined = exists or place ~= ''
 local seat, mine, free = nil, nil, lined and {}
 for i = 6, #KEYS do
   local owner = any and redis.call('HGET', KEYS[i], 'token')

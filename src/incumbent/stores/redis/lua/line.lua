@@ -113,20 +113,22 @@ local function line_of(channels, queue, alive, now_ms)
   end
 
   function line.forget(places)
+    if remove(queue, places) > 0 and redis.call('EXISTS', queue) == 0 then
+      redis.call('DEL', alive)
+      return
+    end
     local calls = {}
     for i, place in ipairs(places) do
       calls[i] = 'w:' .. place
     end
     remove(alive, calls)
-    if remove(queue, places) > 0 and redis.call('EXISTS', queue) == 0 then
-      redis.call('DEL', alive)
-    end
   end
 
   -- A process past its deadline, or one that let a wake-up pass, loses all its places: three hundred frozen waiters
-  -- cost one grace, not three hundred. Returns whether there was one.
-  function line.prune()
-    for _, name in ipairs(too_far_off()) do
+  -- cost one grace, not three hundred. Returns whether there was one. A `touch` also cuts deadlines that are too far off;
+  -- whoever stands in line sends one soon, so a hand-over need not look for these.
+  function line.prune(touch)
+    for _, name in ipairs(touch and too_far_off() or {}) do
       put(alive, 2 * MOST_STALE, 'XX', now_ms + MOST_STALE, name)
     end
     local gone, deadlines = gone_by(overdue())

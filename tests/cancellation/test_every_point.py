@@ -427,3 +427,24 @@ async def test_p4_every_task_before_the_sender_began(theatre: Theatre) -> None:
     assert all(call.cancelled() for call in calls)
     assert await stage.elector.run_if_leader(stage.name, nothing) == "done"
     await stage.empty()
+
+
+async def test_p4_who_was_alone_is_cancelled_before_a_crowd(
+    proxy: Proxy, make_client: MakeClient
+) -> None:
+    """It costs the connection on which the crowd has been sent as well, and no election."""
+    client = make_client(proxy)
+    elector = LeaderElector(client)
+    await elector.run_if_leader("warm", nothing)
+    proxy.hold_replies()
+    alone = asyncio.create_task(elector.state("warm"))
+    await wait_until(lambda: proxy.held == 1)
+    names = [f"crowd-{number}" for number in range(300)]
+    crowd = [asyncio.create_task(elector.run_if_leader(name, nothing)) for name in names]
+    await asyncio.sleep(0)
+    alone.cancel()
+    proxy.release()
+    assert await asyncio.gather(*crowd) == ["done"] * len(names)
+    assert alone.cancelled()
+    await elector.aclose()
+    assert in_use(client) == 0

@@ -8,7 +8,7 @@ from redis.asyncio.connection import AbstractConnection
 from cli.inside import Inside
 from cli.stage import Program, Run, Runs, led, seat
 from cli.terminal import Terminal
-from incumbent.stores.redis.wire import Reply, Request, Wire
+from incumbent.stores.redis.wire import Request, Wire
 from kit.servers import Server
 from kit.waiting import wait_until_blocking
 
@@ -182,15 +182,13 @@ def test_status_asks_about_many_elections_in_one_round_trip(
 ) -> None:
     """One by one, a thousand elections on a far server would take minutes."""
     sent: list[int] = []
-    exchange = Wire._exchange
+    write = Wire._write
 
-    async def counted(
-        wire: Wire, requests: Sequence[Request], connection: AbstractConnection
-    ) -> Reply:
+    def counted(wire: Wire, requests: Sequence[Request], connection: AbstractConnection) -> None:
         sent.append(len(requests))
-        return await exchange(wire, requests, connection)
+        write(wire, requests, connection)
 
-    monkeypatch.setattr(Wire, "_exchange", counted)
+    monkeypatch.setattr(Wire, "_write", counted)
     names = [f"job-{number}" for number in range(300)]
     for name in names:
         valkey.cli("SET", fence(name), "1", "PX", 60_000)

@@ -1,17 +1,19 @@
 """For a server next door the loop stays awake, as to be woken takes as long as the answer."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+import redis
 
 from incumbent.stores.redis import wire as wires
 from incumbent.stores.redis.scripts import command
-from incumbent.stores.redis.wire import Question, Wire
+from incumbent.stores.redis.wire import FULL, Question, Wire
 from kit.fixtures import MakeClient
 from kit.proxy import Proxy
 from kit.servers import Server
+from kit.waiting import wait_until
 
 PING = command(b"PING")
 PONG = b"PONG"
@@ -123,4 +125,189 @@ async def test_with_the_loop_ends_what_nobody_waits_for(
     assert sender is not None
     await wire.aclose()
     assert sender.done()
+    await wire.retire()
+
+
+# -- a crowd ---------------------------------------------------------------------------------
+
+
+class Crowd:
+    """Two full batches and `rest` more requests, behind one whose answer is held back."""
+
+    def __init__(self, wire: Wire, proxy: Proxy, rest: int) -> None:
+        self.wire, self.proxy = wire, proxy
+        self.ahead, self.size = 2 * FULL, 2 * FULL + rest
+        self.requests = [Question(echo(number)) for number in range(self.size)]
+        self.first: asyncio.Future[Any] = asyncio.Future()
+        self.answers: list[asyncio.Future[Any]] = []
+
+    async def come(self, *, first: float = 30.0, others: float = 30.0) -> None:
+        """Ask it all; nothing is answered."""
+        self.proxy.hold_replies()
+        self.first = asyncio.ensure_future(self.wire.send(Question(PING), first))
+        await wait_until(lambda: self.proxy.held == 1)
+        self.answers = [asyncio.ensure_future(self.wire.send(e, others)) for e in self.requests]
+
+    async def is_answered(self, *, since: int = 0) -> None:
+        """Each by its own answer, as far as they have not left."""
+        expected = [b"%d" % number for number in range(since, self.size)]
+        assert list(await asyncio.gather(*self.answers[since:])) == expected
+
+
+def echo(number: int) -> bytes:
+    """A command whose answer is like no other's."""
+    return command(b"ECHO", b"%d" % number)
+
+
+def echoed(server: Server) -> int:
+    """How many of these the server has answered."""
+    return int(server.admin.info("commandstats").get("cmdstat_echo", {}).get("calls", 0))
+
+
+@pytest.fixture(params=[0, 10], ids=["nobody_queued", "some_queued"])
+async def crowd(
+    request: pytest.FixtureRequest, valkey: Server, proxy: Proxy, make_client: MakeClient
+) -> Crowd:
+    """On a good connection."""
+    wire = Wire(make_client(proxy).connection_pool)
+    await ask(wire)
+    valkey.admin.config_resetstat()
+    return Crowd(wire, proxy, request.param)
+
+
+async def test_a_full_batch_does_not_wait_for_the_answers_before_it(
+    crowd: Crowd, valkey: Server
+) -> None:
+    """And each gets its own answer; the rest of the crowd leaves when all these are there."""
+    await crowd.come()
+    await wait_until(lambda: echoed(valkey) == crowd.ahead)
+    crowd.proxy.release()
+    assert await crowd.first == PONG
+    await crowd.is_answered()
+    await wait_until(lambda: not crowd.wire.busy)
+    await ask(crowd.wire)
+    await crowd.wire.retire()
+
+
+async def test_a_crowd_whose_connection_is_lost_is_told(crowd: Crowd) -> None:
+    """What was sent is in doubt; what was not is sent on the next connection."""
+    await crowd.come()
+    crowd.proxy.cut()
+    with pytest.raises(redis.ConnectionError):
+        await crowd.first
+    crowd.proxy.release()
+    lost = await asyncio.gather(*crowd.answers[: crowd.ahead])
+    assert {type(each) for each in lost} == {redis.ConnectionError}
+    assert all(each.unanswered for each in crowd.requests[: crowd.ahead])
+    await crowd.is_answered(since=crowd.ahead)
+    await ask(crowd.wire)
+    await crowd.wire.retire()
+
+
+async def test_a_crowd_goes_on_when_its_sender_is_cancelled_before_it_began(crowd: Crowd) -> None:
+    """As every task is when a program ends: the next one reads what was written."""
+    await crowd.come()
+    struck: list[object] = []
+
+    def new_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
+        task = asyncio.Task(work, loop=loop, **options)
+        if not struck and "_send_queue" in work.__qualname__:
+            task.cancel()
+            struck.append(task)
+        return task
+
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(new_task)
+    crowd.proxy.release()
+    await crowd.is_answered()
+    loop.set_task_factory(None)
+    assert struck
+    await crowd.wire.retire()
+
+
+async def test_a_crowd_that_has_given_up_leaves_a_good_connection(
+    crowd: Crowd, valkey: Server
+) -> None:
+    """Its answers are read all the same, and are nobody else's."""
+    await crowd.come()
+    for answer in crowd.answers:
+        answer.cancel()
+    crowd.proxy.release()
+    await crowd.first
+    await ask(crowd.wire)
+    await wait_until(lambda: not crowd.wire.busy)
+    await ask(crowd.wire)
+    assert len(valkey.admin.client_list(_type="normal")) == 2  # it, and who asks this
+    await crowd.wire.retire()
+
+
+async def test_a_crowd_is_told_in_time_that_there_is_no_answer(crowd: Crowd) -> None:
+    """Also what has been sent; nothing new comes to this wire."""
+    await crowd.come(others=0.3)
+    answers = await asyncio.wait_for(asyncio.gather(*crowd.answers), 10)
+    assert {type(each) for each in answers} == {redis.TimeoutError}
+    assert crowd.wire.retired
+    crowd.proxy.release()
+    assert await crowd.first == PONG
+
+
+@pytest.mark.parametrize("end", [Wire.aclose, Wire.retire])
+async def test_the_end_waits_for_a_crowd(
+    crowd: Crowd, end: Callable[[Wire], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if nobody waits for what is before it."""
+    monkeypatch.setattr(wires, "HASTY", 60.0)  # the first goes as a batch
+    await crowd.come()
+    crowd.first.cancel()
+    ending = asyncio.ensure_future(end(crowd.wire))
+    await asyncio.sleep(0)
+    crowd.proxy.release()
+    await crowd.is_answered()
+    await ending
+    await crowd.wire.retire()
+
+
+async def test_a_crowd_is_told_that_the_sender_before_it_was_cancelled(
+    crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which cuts the connection."""
+    monkeypatch.setattr(wires, "HASTY", 60.0)  # the first goes as a batch
+    await crowd.come()
+    sender = crowd.wire._sender
+    assert sender is not None
+    sender.cancel()
+    crowd.proxy.release()
+    lost = await asyncio.gather(*crowd.answers[: crowd.ahead])
+    assert {type(each) for each in lost} == {redis.ConnectionError}
+    await crowd.is_answered(since=crowd.ahead)
+    await crowd.wire.retire()
+
+
+async def test_a_crowd_that_waits_keeps_a_batch_that_has_given_up(
+    crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind it on its connection: to end that would cost the crowd its answers."""
+    monkeypatch.setattr(wires, "LINGER", 0.0)
+    monkeypatch.setattr(wires, "ABANDONED", 0.0)
+    monkeypatch.setattr(wires, "HASTY", 60.0)  # the first goes as a batch
+    await crowd.come()
+    crowd.first.cancel()
+    crowd.wire._batch[0].overdue_at = 0.0
+    crowd.wire._look()
+    await asyncio.sleep(0)
+    crowd.proxy.release()
+    await crowd.is_answered()
+    assert not crowd.wire.retired
+    await crowd.wire.retire()
+
+
+async def test_a_crowd_does_not_disturb_a_log_in(proxy: Proxy, make_client: MakeClient) -> None:
+    """It waits for its end, however many they are."""
+    wire = Wire(make_client(proxy).connection_pool)
+    proxy.delay(0.1)
+    first = asyncio.ensure_future(wire.send(Question(echo(0)), 30.0))
+    await wait_until(lambda: wire._kept.connection is not None)  # it logs in
+    assert not wire.ready
+    others = [wire.send(Question(echo(number)), 30.0) for number in range(1, 2 * FULL)]
+    assert list(await asyncio.gather(first, *others)) == [b"%d" % each for each in range(2 * FULL)]
     await wire.retire()

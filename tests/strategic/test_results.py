@@ -172,16 +172,16 @@ async def test_who_is_called_by_the_release_sees_the_result(city: Town) -> None:
         store: Any = a._office.store
         sent: list[bytes] = []
         wire = store._caller._way._wire
-        exchange = wire._exchange
+        write = wire._write
 
-        async def noted(requests: Any, connection: Any) -> Any:
+        def noted(requests: Any, connection: Any) -> None:
             sent.extend(request.command for request in requests)
-            return await exchange(requests, connection)
+            write(requests, connection)
 
         async with a.lead("job"):
             await asyncio.sleep(0.05)
-            wire._exchange = noted
-        wire._exchange = exchange
+            wire._write = noted
+        wire._write = write
         deeds = [command for command in sent if b"succeeded" in command]
         assert len(sent) == 2
         assert sent[0] is deeds[0]

@@ -185,6 +185,14 @@ def parser_of(connection: AbstractConnection) -> Parser:
     return parser
 
 
+def write(connection: AbstractConnection, packed: bytes) -> None:
+    """Send this now, or as soon as the socket takes it.
+
+    Not by its own `send_packed_command`, which is a coroutine.
+    """
+    cast(Any, connection)._writer.write(packed)  # noqa: SLF001 - it has no public name
+
+
 def _open(connection: AbstractConnection) -> bool:
     """Whether the connection is open as far as anybody here knows.
 

@@ -2,13 +2,14 @@
 
 Knows requests as bytes and answers as what redis-py parses; nothing of elections. A lone request is
 sent and read by its own task, with no other task in between. Those that come while one is under way
-leave together, as one pipeline, when it is done. So a process with a thousand elections needs one
-connection.
+leave together, as one pipeline, when it is done, or as soon as they are many. So a process with a
+thousand elections needs one connection.
 """
 
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from redis import exceptions as redis_errors
@@ -16,7 +17,7 @@ from redis.asyncio.connection import AbstractConnection
 
 from incumbent import clock
 from incumbent.shield import close_with_loop, finish, outlast, stop
-from incumbent.stores.redis.connection import KeptConnection, Pool, parser_of
+from incumbent.stores.redis.connection import KeptConnection, Pool, parser_of, write
 from incumbent.stores.redis.faults import GarbledError, garbled, wrong_server
 from incumbent.stores.redis.slots import Address
 
@@ -35,6 +36,10 @@ LINGER: Final = 1.0
 
 ABANDONED: Final = 0.1
 """Seconds for which a request waits behind answers that nothing waits for any more."""
+
+FULL: Final = 128
+"""Requests that leave at once, behind those whose answers are still to come: a batch of fewer waits
+for these, and grows. So the server works on a crowd while the process prepares the rest of it."""
 
 NEAR: Final = 0.0003
 """Seconds for which a lone request keeps the loop awake, if the last one was answered in less.
@@ -129,6 +134,8 @@ class Wire:
         self._kept = KeptConnection(pool)
         self._queue: list[Request] = []
         self._batch: list[Request] = []
+        self._ahead: list[Request] = []
+        """Written already, behind what is being read: the next batch."""
         self._sender: asyncio.Task[None] | None = None
         self._senders: set[asyncio.Task[None]] = set()
         """Also one that has nothing to send any more, and gives the connection back."""
@@ -162,14 +169,17 @@ class Wire:
         answer. When none came within `within` seconds, the wire is retired.
         """
         connection = None if self.busy or within < HASTY else self._kept.connection
-        if connection is None:
-            return self._enqueue(request, within)
-        return self._send_alone(request, within, connection)
+        if connection is not None:
+            return self._send_alone(request, within, connection)
+        answer = self._enqueue(request, within)
+        if len(self._queue) % FULL == 0:
+            self._write_ahead()
+        return answer
 
     async def retire(self) -> None:
         """Use this for nothing new; the connection goes back when nothing is under way."""
         self.retired, self.connects = True, False
-        if self._sender is not None and not any(each.awaited for each in self._queue + self._batch):
+        if self._sender is not None and not _awaited(self._queue + self._under_way):
             self._sender.cancel()
             await outlast(self._sender)
         if not self.busy:
@@ -187,7 +197,7 @@ class Wire:
 
     async def aclose(self) -> None:
         """End with the event loop: what is waited for is sent and answered, and nothing else."""
-        while waiting := _awaited(self._queue + self._batch):
+        while waiting := _awaited(self._queue + self._under_way):
             await asyncio.wait([each.answer for each in waiting if each.answer is not None])
         await stop(*self._senders)
 
@@ -222,7 +232,7 @@ class Wire:
             if request.cut:
                 task.uncancel()
                 self._give_way()
-            if self._queue:
+            if self._queue or self._ahead:
                 self._start_sender()
             elif self.retired:
                 await finish(self._kept.give_back)
@@ -245,6 +255,21 @@ class Wire:
             self._start_sender()
         return answer
 
+    @property
+    def _under_way(self) -> list[Request]:
+        """All but those that wait for their turn."""
+        return self._batch + self._ahead
+
+    def _write_ahead(self) -> None:
+        connection = self._kept.connection
+        if connection is None or self._connecting_at is not None:
+            return  # nothing is being read
+        requests = _awaited(self._queue)
+        with suppress(redis_errors.ConnectionError):  # not sent: the sender meets the same
+            self._write(requests, connection)
+            self._ahead += requests
+            self._queue = []
+
     def _start_sender(self) -> None:
         self.busy = True
         # The running loop, for ours may be closed: then there must be no coroutine yet.
@@ -256,10 +281,14 @@ class Wire:
 
     async def _send_queue(self) -> None:
         try:
-            while self._queue:
-                self._batch, self._queue = self._queue, []
+            while self._ahead or self._queue:
                 try:
-                    await self._exchange_batch()
+                    if self._ahead:
+                        self._batch, self._ahead = self._ahead, []
+                        await self._read_batch()
+                    else:
+                        self._batch, self._queue = self._queue, []
+                        await self._exchange_batch()
                 except redis_errors.RedisError as error:
                     self._disappoint(error)
                 except BaseException:
@@ -271,7 +300,7 @@ class Wire:
             self.busy = False
             self._sender = None
             self._queue = _awaited(self._queue)
-            if self._queue:  # left behind by a sender that was cancelled over its batch
+            if self._queue or self._ahead:  # left behind by one that was cancelled over its batch
                 self._start_sender()
             elif self.retired:
                 await self._kept.give_back()
@@ -282,8 +311,8 @@ class Wire:
         if self._sender is sender:
             self.busy, self._sender = False, None
             self._queue = _awaited(self._queue)
-            if self._queue or self.retired:  # who waits goes on; who is retired gives back
-                self._start_sender()
+            if self._queue or self._ahead or self.retired:
+                self._start_sender()  # who waits goes on; who is retired gives back
 
     def _disappoint(self, outcome: Exception) -> None:
         """Nobody else in the batch gets an answer."""
@@ -301,6 +330,13 @@ class Wire:
         if batch and connection is not None:
             await self._exchange(batch, connection)
 
+    async def _read_batch(self) -> None:
+        """Read the answers of a batch that was written ahead."""
+        connection = self._kept.connection
+        if connection is None:  # it was cut over the batch before
+            raise redis_errors.ConnectionError("the connection was lost")
+        await self._read(self._batch, connection)
+
     async def _connect(self) -> AbstractConnection:
         self._connecting_at = self._loop.time()
         try:
@@ -314,23 +350,29 @@ class Wire:
         return connection
 
     async def _exchange(self, requests: Sequence[Request], connection: AbstractConnection) -> Reply:
-        """Send all, read all, and tell each waiter; an error that the server says is an answer.
+        self._write(requests, connection)
+        return await self._read(requests, connection)
 
-        Returns the last answer, which is the only one of a lone request.
-        """
+    def _write(self, requests: Sequence[Request], connection: AbstractConnection) -> None:
         packed = b"".join([request.command for request in requests])
         sent_at = clock.now()
         for request in requests:
             request.sent_at = sent_at
             request.unanswered = True
         try:
-            await connection.send_packed_command(packed, check_health=False)
+            write(connection, packed)
         except (AttributeError, RuntimeError) as error:
             # So asyncio (Python 3.12 and later) and uvloop meet a transport that is gone.
             # Source: https://github.com/python/cpython/issues/136234
             for request in requests:
                 request.unanswered, request.sent_at = False, 0.0
             raise redis_errors.ConnectionError("the connection was lost unused") from error
+
+    async def _read(self, requests: Sequence[Request], connection: AbstractConnection) -> Reply:
+        """Read all, and tell each waiter; an error that the server says is an answer.
+
+        Returns the last answer, which is the only one of a lone request.
+        """
         read, answer = parser_of(connection).read_response, self._answer
         reply: Reply = None
         astray = False
@@ -373,27 +415,27 @@ class Wire:
                 request.cut = task.cancel()
             else:
                 self._watch(request.overdue_at)
-        waiting = _awaited(self._queue + self._batch)
+        waiting = _awaited(self._queue + self._under_way)
         late = [request for request in waiting if request.overdue_at <= now]
         for request in late:
             request.resolve(_overdue(request))
         if late or self._abandoned:
             self._give_way()
-        ahead = [request.overdue_at for request in waiting if request.overdue_at > now]
+        coming = [request.overdue_at for request in waiting if request.overdue_at > now]
         if self._queue and self._batch:
-            ahead.append(now + ABANDONED)
+            coming.append(now + ABANDONED)
         if self._batch and self._sender is not None:
             end = self._end_of_batch()
             if end <= now:
                 self._sender.cancel()
             else:
-                ahead.append(end)
-        if ahead:
-            self._watch(min(ahead))
+                coming.append(end)
+        if coming:
+            self._watch(min(coming))
 
     def _end_of_batch(self) -> float:
         """What nobody waits for any more may still be answered, and leave a good connection."""
-        end = max(request.overdue_at for request in self._batch)
+        end = max(request.overdue_at for request in self._under_way)
         if self._connecting_at is not None:
             return max(end, self._connecting_at + CONNECT_WITHIN)
         return end + LINGER if any(request.sent_at for request in self._batch) else end
@@ -404,7 +446,7 @@ class Wire:
 
         For example a release behind a renewal. Another wire answers sooner.
         """
-        if not (self._queue and self._batch) or any(each.awaited for each in self._batch):
+        if not (self._queue and self._batch) or _awaited(self._under_way):
             return False
         sent_at = self._batch[0].sent_at
         return sent_at > 0 and clock.now() >= sent_at + ABANDONED

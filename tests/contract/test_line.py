@@ -119,6 +119,14 @@ async def is_called(place: ServerPlace) -> bool:
     return clock.now() - before < NOW - EARLY
 
 
+async def test_who_stands_in_a_line_that_is_heard_waits_for_nothing() -> None:
+    """Not even for a turn of the loop: its request leaves at once."""
+    scene = Scene()
+    with pytest.raises(StopIteration):
+        scene.line.settled(10.0).send(None)
+    await scene.end()
+
+
 async def test_a_wake_up_calls_the_one_it_names() -> None:
     """Nobody else stirs; and who asked again sleeps on until the next one."""
     scene = Scene()

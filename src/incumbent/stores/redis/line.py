@@ -142,7 +142,8 @@ class Line:
 
     async def settled(self, within: float) -> None:
         """Wait until it is known whether calls are heard."""
-        await asyncio.wait((self._settled,), timeout=within)
+        if not self._settled.done():  # `wait` sets a timer and suspends in any case
+            await asyncio.wait((self._settled,), timeout=within)
 
     def expect(self, soonest: float) -> None:
         """A seat may be free in so many seconds: the server's latest word, and no earlier one."""

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -29,7 +29,7 @@ from kit.servers import Server
 from kit.waiting import wait_until
 from promises.scene import Journal, cancel, here, nothing, quick, seat_key
 
-TICK = 0.5
+TICK = 1.0
 
 
 class Book:
@@ -37,10 +37,18 @@ class Book:
 
     def __init__(self) -> None:
         self.runs: list[int] = []
+        self._began: list[float] = []
 
     async def __call__(self) -> None:
         """The action."""
         self.runs.append(number(here().acquired_at.timestamp()))
+        self._began.append(clock.now())
+
+    def assert_each_tick_once(self) -> None:
+        """None twice, and none left out by a clock that is never set: the server's may be."""
+        assert len(set(self.runs)) == len(self.runs)
+        ticks = (self._began[-1] - self._began[0]) / TICK
+        assert ticks < len(self.runs) - 1 + 0.9, self.runs
 
 
 def number(instant: float) -> int:
@@ -72,7 +80,7 @@ async def test_each_tick_is_answered_once_by_the_fleet(
         for task in tasks:
             await cancel(task)
     assert book.runs[0] > first
-    assert book.runs == list(range(book.runs[0], book.runs[0] + len(book.runs)))
+    book.assert_each_tick_once()
 
 
 async def test_it_survives_what_actions_do(valkey: Server, make_client: MakeClient) -> None:
@@ -193,7 +201,7 @@ async def test_a_clock_that_is_ahead_misses_no_tick(
         task = ticking(elector, book)
         await wait_until(lambda: len(book.runs) >= 5, within=30)
         await cancel(task)
-    assert book.runs == list(range(book.runs[0], book.runs[0] + len(book.runs)))
+    book.assert_each_tick_once()
 
 
 async def test_a_late_answer_does_not_set_the_clock_back(
@@ -219,25 +227,23 @@ async def test_a_late_answer_does_not_set_the_clock_back(
         assert ahead() > before - 1
 
 
+@pytest.mark.parametrize("hold", [0.0, 1.5 * TICK])
 async def test_case_84_no_minimum_hold_stands_in_the_way(
-    valkey: Server, make_client: MakeClient
+    valkey: Server, make_client: MakeClient, hold: float
 ) -> None:
     """A minimum hold is a matter of the election: the default of none lets every tick run."""
-    for hold, fewest in ((0.0, 4), (0.8, 1)):
-        options = quick(min_hold_time=hold, lease_time=1.2)
-        async with LeaderElector(make_client(valkey), options) as elector:
-            runs: list[float] = []
+    runs = list[datetime]()
 
-            async def act(runs: list[float] = runs) -> None:
-                runs.append(time.monotonic())
+    async def act() -> None:
+        runs.append(here().acquired_at)
 
-            with suppress(TimeoutError):
-                await asyncio.wait_for(
-                    elector.schedule(f"hold-{hold}", every=TICK, action=act), 6 * TICK
-                )
-        assert fewest <= len(runs) <= 6
-        gaps = [later - earlier for earlier, later in pairwise(runs)]
-        assert all(gap >= hold - 0.05 for gap in gaps)
+    async with LeaderElector(make_client(valkey), quick(min_hold_time=hold)) as elector:
+        task = ticking(elector, act)
+        await wait_until(lambda: len(runs) >= 4, within=60)
+        await cancel(task)
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(runs)]
+    assert all(gap >= hold - 0.01 for gap in gaps)
+    assert hold or min(gaps) < 1.5 * TICK
 
 
 @pytest.mark.parametrize(

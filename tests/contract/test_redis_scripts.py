@@ -16,7 +16,9 @@ from incumbent.stores.redis.keys import keys_of
 from kit.servers import Server
 
 FOLDER = files("incumbent.stores.redis") / "lua"
-PARTS = ("counter", "publish", "retain", "gone", "tick", "look", "candidates", "line")
+PARTS = (
+    "counter", "publish", "retain", "gone", "restore", "look", "candidates", "soonest", "line",
+)  # fmt: skip
 """What only some scripts begin with, in the order in which it stands there."""
 SHARED = {
     name: (FOLDER / f"{name}.lua").read_text("utf-8")

@@ -40,8 +40,7 @@ end
 
 local now = now_us()
 local now_ms = math.floor(now / 1000)
-local channels = channels_of(fence_key, ARGV[4])
-local line = lined and line_of(channels, queue_key, KEYS[4], now_ms)
+local line = lined and line_of(fence_key, ARGV[4], queue_key, KEYS[4], now_ms)
 
 if mine then
   if place ~= '' then
@@ -61,7 +60,7 @@ if from then
   if now_ms < opens or now_ms >= closes then
     return {'when', now_ms}
   end
-  local last, runner, before = last_run(tick_key)
+  local last, runner, before = string.match(redis.call('GET', tick_key) or '', TICK)
   local begins = tonumber(last) or -1
   -- A run of this token without a seat is none: the grant was lost on its way, and then the lease ran out.
   if begins >= from and runner ~= token then
@@ -138,8 +137,8 @@ local fence_ttl, seats = math.max(FENCE_TTL, 2 * lease), #KEYS - 5
 local old = redis.call('SET', fence_key, seats > 1 and fence .. ' ' .. seats or fence, 'PX', fence_ttl, 'GET')
 local last, known = tonumber(old or '0'), 1 -- as nearly always: the number alone says that there is one seat
 if not last then
-  last, known = counter(old)
-  last = tonumber(last)
+  last, known = string.match(old, COUNTER)
+  last, known = tonumber(last), tonumber(known) or 1
 end
 if not (last and last < MAX_FENCE) then
   redis.call('SET', fence_key, old, 'KEEPTTL')
@@ -162,7 +161,6 @@ end
 if place ~= '' then
   line.forget({place})
 end
-publish(
-  channels .. 'events', 'elected ' .. seat .. ' ' .. fence .. ' ' .. since .. ' ' .. lease .. ' ' .. leader
-)
+local elected = 'elected ' .. seat .. ' ' .. fence .. ' ' .. since .. ' ' .. lease .. ' ' .. leader
+publish(fence_key, ARGV[4], 'events', elected)
 return {'granted', seat, fence, since, lease}

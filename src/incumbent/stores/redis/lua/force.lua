@@ -18,5 +18,5 @@ if seat[1] == RETAINED then
   return {'kept', number, leader, fence, since, ttl}
 end
 ttl = retain(KEYS[2], ttl)
-publish(channels_of(KEYS[1], ARGV[3]) .. 'events', 'retained ' .. ARGV[1] .. ' ' .. fence .. ' ' .. ttl)
+publish(KEYS[1], ARGV[3], 'events', 'retained ' .. ARGV[1] .. ' ' .. fence .. ' ' .. ttl)
 return {'forced', number, leader, fence, since, ttl}

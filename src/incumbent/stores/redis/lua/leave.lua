@@ -4,9 +4,8 @@
 -- Returns: {'left'}
 -- Without a token ('') only the line is left: of a place that is not known any more, the claim may well hold a seat.
 
-local gone_key, queue_key = KEYS[2], KEYS[3]
+local fence_key, gone_key, queue_key = KEYS[1], KEYS[2], KEYS[3]
 local token, place = ARGV[1], ARGV[2]
-local channels = channels_of(KEYS[1], ARGV[3])
 
 if token ~= '' then
   redis.call('PEXPIRE', gone_key, GONE_TTL)
@@ -15,13 +14,13 @@ if token ~= '' then
     local seat = redis.call('HMGET', KEYS[i], 'token', 'fence')
     if seat[1] == token then
       redis.call('DEL', KEYS[i])
-      publish(channels .. 'events', 'released ' .. i - 6 .. ' ' .. (seat[2] or '0'))
+      publish(fence_key, ARGV[3], 'events', 'released ' .. i - 6 .. ' ' .. (seat[2] or '0'))
     end
   end
   bury(gone_key, token)
 end
 if redis.call('EXISTS', queue_key) == 1 then
-  local line = line_of(channels, queue_key, KEYS[4], math.floor(now_us() / 1000))
+  local line = line_of(fence_key, ARGV[3], queue_key, KEYS[4], math.floor(now_us() / 1000))
   line.without(place, line.free(KEYS, 6))
 end
 return {'left'}

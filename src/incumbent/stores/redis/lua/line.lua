@@ -5,29 +5,9 @@
 -- there. Beside it, `alive` holds deadlines (ms): `p:process` until when a process is believed to be there, `w:place`
 -- until when a woken waiter may take its seat.
 
--- The taken seat among `keys` from `first` on that is free soonest: its index there, and its TTL; or nothing. A TTL of
--- more than `usual` is cut to what the holder relies on, so that no waiter waits for longer than that.
-local function soonest(keys, first, usual)
-  local index, least
-  for i = first, #keys do
-    local ttl = redis.call('PTTL', keys[i])
-    if ttl == -1 or ttl > usual then
-      local sound = bound(ttl, 0, redis.call('HGET', keys[i], 'longest'))
-      if sound ~= ttl then
-        redis.call('PEXPIRE', keys[i], sound)
-        ttl = sound
-      end
-    end
-    if ttl >= 0 and not (least and least <= ttl) then
-      index, least = i, ttl
-    end
-  end
-  return index, least
-end
-
--- The line of one election. `channels` is what the names of its channels begin with. All that it needs is made in here:
--- an election in which nobody stands in line does not pay for it.
-local function line_of(channels, queue, alive, now_ms)
+-- The line of the election with this fence key. All that it needs is made in here: an election in which nobody stands in
+-- line does not pay for it.
+local function line_of(fence, database, queue, alive, now_ms)
   local AT_ONCE = 1000 -- arguments of one command: more than some thousands do not fit on Lua's stack
   local MOST_STALE = 30000 -- ms for which a process is believed to be there without another word, at most
   local MOST_GONE = 1000 -- places of dead waiters that one script removes: 3 ms of the server
@@ -109,7 +89,7 @@ local function line_of(channels, queue, alive, now_ms)
 
   -- Whether somebody hears it; taken for granted where publishing is not allowed.
   function line.tell(process, message)
-    return publish(channels .. 'inbox:' .. process, message) ~= 0
+    return publish(fence, database, 'inbox:' .. process, message) ~= 0
   end
 
   function line.forget(places)

@@ -10,15 +10,13 @@ local RETAINED = 'retained'
 local FENCE_TTL = 86400000
 local GONE_TTL = 60000
 
+-- The tick of `once_per` is `begins token was`: when the last period began that was run (ms), the token of who ran it, and
+-- what the tick said before, which may have to be put back. Each is '' where there is none.
+local TICK = '^(%d*) ?(%S*) ?(%d*)'
+
 local function now_us()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
-end
-
--- What the names of an election's channels begin with. The database is in it because channels do not belong to one: a
--- message that is published in one is received in all.
-local function channels_of(fence, database)
-  return string.sub(fence, 1, -6) .. 'db' .. database .. ':'
 end
 
 -- How long a seat with this TTL is to live from now: at least `wanted` ms, and at most `longest`, its field. A holder

@@ -5,9 +5,8 @@
 -- `doubtful` (1 or 0): a copy of the request that took the seat may yet arrive, and must find it given up.
 -- `restore` (1 or 0): the term's run does not count for its period.
 
-local gone_key, queue_key, mine_key = KEYS[2], KEYS[3], KEYS[6 + ARGV[2]]
+local fence_key, gone_key, queue_key, mine_key = KEYS[1], KEYS[2], KEYS[3], KEYS[6 + ARGV[2]]
 local token, number, keep = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local channels = channels_of(KEYS[1], ARGV[5])
 
 local seat, answer, kept = redis.call('HMGET', mine_key, 'token', 'fence', 'longest'), 'released', false
 if seat[1] ~= token then
@@ -18,10 +17,10 @@ else
   end
   if keep > 0 then
     kept = retain(mine_key, math.min(keep, bound(redis.call('PTTL', mine_key), 0, seat[3])))
-    publish(channels .. 'events', 'retained ' .. number .. ' ' .. (seat[2] or '0') .. ' ' .. kept)
+    publish(fence_key, ARGV[5], 'events', 'retained ' .. number .. ' ' .. (seat[2] or '0') .. ' ' .. kept)
   else
     redis.call('DEL', mine_key)
-    publish(channels .. 'events', 'released ' .. number .. ' ' .. (seat[2] or '0'))
+    publish(fence_key, ARGV[5], 'events', 'released ' .. number .. ' ' .. (seat[2] or '0'))
   end
 end
 if ARGV[4] == '1' then
@@ -29,7 +28,7 @@ if ARGV[4] == '1' then
   bury(gone_key, token)
 end
 if redis.call('EXISTS', queue_key) == 1 then
-  local line = line_of(channels, queue_key, KEYS[4], math.floor(now_us() / 1000))
+  local line = line_of(fence_key, ARGV[5], queue_key, KEYS[4], math.floor(now_us() / 1000))
   line.prune()
   line.walk(line.free(KEYS, 6))
   if kept then

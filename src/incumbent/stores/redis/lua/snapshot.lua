@@ -12,7 +12,7 @@ local seat = redis.call('HMGET', KEYS[3], unpack(LOOKED_AT))
 if seat[1] then
   leader = look(KEYS[3], 0, seat)
 end
-local fence = counter(redis.call('GET', KEYS[2]) or '') or '0'
+local fence = string.match(redis.call('GET', KEYS[2]) or '', COUNTER) or '0'
 local records, now = redis.call('HGETALL', KEYS[1]), now_us()
 if ARGV[1] == '1' then
   local ahead, back = {}, 0

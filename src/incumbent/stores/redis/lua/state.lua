@@ -18,10 +18,10 @@ elseif type(waiting) == 'table' then
   return about(KEYS[2], waiting)
 end
 if waiting > 0 then
-  waiting = waiting - line_of('', KEYS[2], KEYS[3], math.floor(now_us() / 1000)).deserted()
+  waiting = waiting - line_of(KEYS[1], '', KEYS[2], KEYS[3], math.floor(now_us() / 1000)).deserted()
 end
-local fence, seats = counter(count or '')
-local answer = {waiting, fence or '0', seats or 0}
+local fence, seats = string.match(count or '', COUNTER)
+local answer = {waiting, fence or '0', fence and (tonumber(seats) or 1) or 0}
 for i = 4, #KEYS do
   local seat = redis.pcall('HMGET', KEYS[i], unpack(LOOKED_AT))
   if seat.err then

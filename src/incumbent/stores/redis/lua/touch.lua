@@ -8,7 +8,7 @@
 
 local process, stale = ARGV[1], tonumber(ARGV[3])
 local now_ms = math.floor(now_us() / 1000)
-local line = line_of(channels_of(KEYS[1], ARGV[4]), KEYS[2], KEYS[3], now_ms)
+local line = line_of(KEYS[1], ARGV[4], KEYS[2], KEYS[3], now_ms)
 
 line.prune(true)
 if redis.call('ZSCORE', KEYS[2], ARGV[2]) then

@@ -1,6 +1,6 @@
 """The sessions that judge the project: lint, types, tests per Python, coverage, package.
 
-`scripts/test` runs them all, in two lanes (`scripts/lanes.py`). Environments are reused: each
+`scripts/test` runs them all, in three lanes (`scripts/lanes.py`). Environments are reused: each
 carries a stamp with the hash of what was installed into it, written last, so that a second run
 installs nothing and an interrupted set-up is done again.
 """
@@ -30,8 +30,8 @@ WIRE = ["tests/contract", "tests/promises"]
 REDIS_PY = ["5.2", "6.4", "7.4", "8.1"]
 NOT_BETWEEN = ["blocking/*", "contract/*", "fencing/*", "field/*", "pure/*", "strategic/*"]
 """What no Python differs in when the one before it and the one after it do not."""
-SIDE_BY_SIDE = ["--dist", "worksteal", "-n", "8"]
-"""The tests wait more than they compute, hence more workers than two cores."""
+SIDE_BY_SIDE = ["--dist", "worksteal", "-n", "6"]
+"""The tests wait more than they compute, hence more workers than two cores, in two lanes."""
 
 nox.needs_version = ">=2025.10.14"
 nox.options.default_venv_backend = "uv"

@@ -1,9 +1,9 @@
-"""Run nox's default sessions in two lanes at once: a single one leaves the processor idle.
+"""Run nox's default sessions in three lanes at once: a single one leaves the processor idle.
 
-One lane has the tests, one session after another: they measure leases, and wait more than they
-compute. The other has what only computes, which are lint, types and the package, with what the
-tests leave of the processor. What the tests say is shown while they run, what the others said
-follows at the end.
+One lane has the tests on the oldest Python, the longest session; another those on the other Pythons
+and clients. They wait more than they compute. The third has what only computes, which are lint,
+types and the package, with what the tests leave of the processor. What the first lane says is shown
+while it runs, what the others said follows when all have ended. Coverage is judged last.
 
     lanes.py NOX OPTION...
 
@@ -17,17 +17,19 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 ASIDE = {"lint", "types", "package"}
+JUDGED_LAST = {"coverage"}
 LAST = ["nice", "-n", "19"]
 """Before a command: it gets what nobody else needs of the processor."""
 
 
-def split(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Tell the sessions that only compute and those that test, each in the order that they have."""
+def split(names: Sequence[str]) -> tuple[list[str], list[str], list[str], list[str]]:
+    """Tell the sessions of the three lanes, and what is judged last, each in the order given."""
     aside = [name for name in names if name in ASIDE]
-    return aside, [name for name in names if name not in aside]
+    last = [name for name in names if name in JUDGED_LAST]
+    oldest, *others = [name for name in names if name not in {*aside, *last}]
+    return [oldest], others, aside, last
 
 
 def failed(report: Path) -> list[str]:
@@ -40,38 +42,67 @@ def failed(report: Path) -> list[str]:
     return [each["signatures"][-1] for each in bad]
 
 
+class Lane:
+    """Sessions that are run one after another, by a nox of their own."""
+
+    def __init__(self, nox: Sequence[str], sessions: Sequence[str], folder: Path) -> None:
+        self.sessions = sessions
+        self._report = folder / f"{sessions[0]}.json"
+        self._said = folder / f"{sessions[0]}.txt"
+        self._command = [*nox, "--report", str(self._report), "--session", *sessions]
+
+    def start(self, before: Sequence[str] = (), *, shown: bool) -> None:
+        """Start them; `before` stands before the command."""
+        with self._said.open("wb") as said:
+            output = None if shown else said
+            command = [*before, *self._command]
+            self._nox = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+
+    def interrupt(self) -> None:
+        """Send what nox ends its session by."""
+        self._nox.send_signal(signal.SIGINT)
+
+    def wait(self) -> list[str]:
+        """Wait for the end; name the sessions that failed."""
+        return failed(self._report) if self._nox.wait() else []
+
+    def said(self) -> bytes:
+        """What was not shown."""
+        return self._said.read_bytes()
+
+
 def run(nox: Sequence[str], folder: Path) -> int:
-    """Run them all; 0 if each lane ended well. `folder` is for files of this run."""
+    """Run them all; 0 if each ended well. `folder` is for files of this run."""
     listed = subprocess.run([*nox, "--list", "--json"], check=True, capture_output=True, text=True)
-    lanes = split([each["session"] for each in json.loads(listed.stdout)])
-    reports = [folder / "first.json", folder / "other.json"]
+    names = split([each["session"] for each in json.loads(listed.stdout)])
+    shown, tests, aside, judged_last = (Lane(nox, sessions, folder) for sessions in names)
+    hidden = " ".join([*tests.sessions, *aside.sessions])
+    print(f"beside what follows, and shown at the end: {hidden}", flush=True)
+    started: list[Lane] = []
+    signals: list[int] = []
 
-    def start(number: int, output: IO[bytes] | None) -> subprocess.Popen[bytes]:
-        command = [*nox, "--report", str(reports[number]), "--session", *lanes[number]]
-        if number == 0:
-            command = [*LAST, *command]
-        return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+    def interrupt(number: int, _: object) -> None:
+        signals.append(number)
+        if number == signal.SIGTERM:  # the other comes from a terminal, which sends it to all
+            for each in started:
+                each.interrupt()
 
-    with (folder / "said").open("w+b") as said:
-        print(f"beside what follows, and shown at the end: {' '.join(lanes[0])}", flush=True)
-        running: list[subprocess.Popen[bytes]] = []
-
-        def interrupt(*_: object) -> None:
-            for each in running:
-                each.send_signal(signal.SIGINT)  # by which nox ends what it runs
-
-        signal.signal(signal.SIGTERM, interrupt)
-        signal.signal(signal.SIGINT, lambda *_: None)  # a terminal sends it to them as well
-        for number, output in ((0, said), (1, None)):
-            running.append(start(number, output))
-        codes = [each.wait() for each in running]
-        said.seek(0)
-        for line in said:
-            sys.stdout.buffer.write(line)
-    if any(codes):
-        print(f"not successful: {' '.join(name for each in reports for name in failed(each))}")
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
+    for lane in (shown, tests, aside):
+        lane.start(LAST if lane is aside else (), shown=lane is shown)
+        started.append(lane)
+    bad = [name for each in started for name in each.wait()]
+    for lane in (tests, aside):
+        sys.stdout.buffer.write(lane.said())
     sys.stdout.flush()
-    return int(any(codes))
+    if not signals:
+        judged_last.start(shown=True)
+        started[:] = [judged_last]
+        bad += judged_last.wait()
+    if bad:
+        print(f"not successful: {' '.join(bad)}", flush=True)
+    return int(bool(bad or signals))
 
 
 if __name__ == "__main__":

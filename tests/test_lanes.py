@@ -1,4 +1,4 @@
-"""scripts/lanes.py runs all sessions, two at a time, and fails when one of them does."""
+"""scripts/lanes.py runs all sessions, three at a time, and fails when one of them does."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from kit.waiting import wait_until_blocking
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
 SCRIPT = SCRIPTS / "lanes.py"
-NAMES = ["lint", "tests-3.11", "tests-3.13", "coverage", "types"]
+NAMES = ["lint", "tests-3.11", "tests-3.12", "tests-3.13", "coverage", "types"]
 NOX = f"""
 import json, pathlib, sys, time
 
@@ -103,23 +103,25 @@ def test_what_scripts_test_becomes(
 
 @pytest.fixture
 def lanes(tmp_path: Path) -> "Lanes":
-    """Two lanes that have begun with their first sessions."""
+    """Three lanes that have begun with their first sessions."""
     lanes = Lanes(tmp_path)
-    lanes.began("lint")
-    lanes.began("tests-3.11")
+    for name in ("lint", "tests-3.11", "tests-3.12"):
+        lanes.began(name)
     return lanes
 
 
-def test_every_session_is_run_and_told_in_order(lanes: Lanes) -> None:
-    """What computes beside what tests; what is said is not mixed."""
-    lanes.end("lint", "tests-3.11")
-    lanes.began("types")  # at the same time as the next tests
+def test_every_session_is_run_and_told_in_order(lanes: Lanes, tmp_path: Path) -> None:
+    """What computes beside what tests; what is said is not mixed; coverage is judged last."""
+    lanes.end("tests-3.11", "lint", "tests-3.12")
+    lanes.began("types")
     lanes.began("tests-3.13")
-    lanes.end("types", "tests-3.13", "coverage")
+    lanes.end("types")
+    assert not (tmp_path / "began-coverage").exists(), "there are tests still to come"
+    lanes.end("tests-3.13", "coverage")
     said = lanes.ended()
     assert lanes.process.returncode == 0
-    assert said[0] == "beside what follows, and shown at the end: lint types"
-    expected = ["tests-3.11", "tests-3.13", "coverage", "lint", "types"]
+    assert said[0] == "beside what follows, and shown at the end: tests-3.12 tests-3.13 lint types"
+    expected = ["tests-3.11", "tests-3.12", "tests-3.13", "lint", "types", "coverage"]
     assert [re.sub("^end (.*) success$", r"\1", line) for line in said[2::2]] == expected
     assert [line.removeprefix("begin ") for line in said[1::2]] == expected
 
@@ -136,7 +138,7 @@ def test_one_that_fails_fails_the_run(lanes: Lanes, name: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_both(lanes: Lanes, number: signal.Signals) -> None:
+def test_a_signal_ends_all(lanes: Lanes, number: signal.Signals, tmp_path: Path) -> None:
     """Ctrl-C comes from the terminal to all of them, SIGTERM to the script alone."""
     if number is signal.SIGINT:
         os.killpg(lanes.process.pid, number)
@@ -144,5 +146,6 @@ def test_a_signal_ends_both(lanes: Lanes, number: signal.Signals) -> None:
         lanes.process.send_signal(number)
     said = lanes.ended()
     assert lanes.process.returncode == 1
-    assert said.count("told to end") == 2, "as by Ctrl-C, so that nox ends what it runs"
-    assert said[-1] == "not successful: interrupted interrupted"
+    assert said.count("told to end") == 3, "as by Ctrl-C, so that nox ends what it runs"
+    assert said[-1] == "not successful: interrupted interrupted interrupted"
+    assert not (tmp_path / "began-coverage").exists(), "there is nothing to judge"

@@ -2,8 +2,8 @@
 
 One lane has the tests on the oldest Python, the longest session; another those on the other Pythons
 and clients. They wait more than they compute. The third has what only computes, which are lint,
-types and the package, with what the tests leave of the processor. What the first lane says is shown
-while it runs, what the others said follows when all have ended. Coverage is judged last.
+types and the package, and makes way for the tests. What the first lane says is shown while it runs,
+what the others said follows when all have ended. Coverage is judged last.
 
     lanes.py NOX OPTION...
 
@@ -20,8 +20,8 @@ from pathlib import Path
 
 ASIDE = {"lint", "types", "package"}
 JUDGED_LAST = {"coverage"}
-LAST = ["nice", "-n", "19"]
-"""Before a command: it gets what nobody else needs of the processor."""
+YIELDING = ["nice", "-n", "5"]
+"""Before a command: it gets a third of what others get, that it ends before them all the same."""
 
 
 def split(names: Sequence[str]) -> tuple[list[str], list[str], list[str], list[str]]:
@@ -90,7 +90,7 @@ def run(nox: Sequence[str], folder: Path) -> int:
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGINT, interrupt)
     for lane in (shown, tests, aside):
-        lane.start(LAST if lane is aside else (), shown=lane is shown)
+        lane.start(YIELDING if lane is aside else (), shown=lane is shown)
         started.append(lane)
     bad = [name for each in started for name in each.wait()]
     for lane in (tests, aside):

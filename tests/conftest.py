@@ -9,13 +9,15 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
 import pytest
 import redis.utils
 import uvloop
 from hypothesis import settings
+
+from kit.binaries import KINDS
 
 LoopFactories = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 
@@ -41,10 +43,18 @@ UNCOUNTED = (
     *("tests/contract/test_line_model.py", "tests/promises/test_wrong_kinds.py"),
     *("tests/test_kit_*", "tests/test_bench_smoke.py", "tests/test_lanes.py"),
     *("tests/test_model.py", "tests/test_packaging.py", "tests/docs/test_types.py"),
+    *("tests/pure/test_bash_line.py", "tests/pure/test_strategy_properties.py"),
 )
 """What runs long through what other tests run through, too, or through nothing of ours.
 
 Coverage, which doubles the time that Python takes, does not look there."""
+PROCESSES_COUNT = (
+    *("tests/blocking/*", "tests/cli/test_demo.py", "tests/cli/test_jobs.py"),
+    *("tests/cli/test_main.py", "tests/cli/test_watch.py"),
+)
+"""Where processes run through what no test itself runs through: only there are they counted."""
+OTHER_SERVERS = KINDS[1:]
+"""Tests on them run through what the same tests on the first kind of server do."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -79,9 +89,17 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Leave out what coverage need not see, and the processes that are started there."""
-    uncounted = any(item.path.match(place) for place in UNCOUNTED)
-    with _uncounted() if uncounted else nullcontext():
+    uncounted = _is_in(item, UNCOUNTED) or any(kind in item.name for kind in OTHER_SERVERS)
+    processes_count = _is_in(item, PROCESSES_COUNT)
+    with (
+        _uncounted() if uncounted else nullcontext(),
+        nullcontext() if processes_count else _uncounted_processes(),
+    ):
         return (yield)
+
+
+def _is_in(item: pytest.Item, places: Sequence[str]) -> bool:
+    return any(item.path.match(place) for place in places)
 
 
 def _counted() -> bool:
@@ -94,14 +112,23 @@ def _uncounted() -> Generator[None]:
     if not _counted():
         yield
         return
-    counting, of_children = sys.gettrace(), os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+    counting = sys.gettrace()
     sys.settrace(None)
+    try:
+        with _uncounted_processes():
+            yield
+    finally:
+        sys.settrace(counting)
+
+
+@contextmanager
+def _uncounted_processes() -> Generator[None]:
+    kept = os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
     try:
         yield
     finally:
-        if of_children is not None:
-            os.environ["COVERAGE_PROCESS_CONFIG"] = of_children
-        sys.settrace(counting)
+        if kept is not None:
+            os.environ["COVERAGE_PROCESS_CONFIG"] = kept
 
 
 if os.environ.get("INCUMBENT_TEST_LOOP") == "uvloop":

@@ -29,7 +29,7 @@ from promises.scene import Journal, Work, forever, quick
 
 MISCONF = "MISCONF the disk is full"
 REASON = f"refused: {MISCONF}"
-SHORT = quick(lease_time=2, request_timeout=0.8, stop_grace=0.6)
+SHORT = quick(lease_time=4, request_timeout=0.8, stop_grace=1.2)
 
 
 def refuse(proxy: Proxy, error: str = MISCONF) -> None:

@@ -84,7 +84,7 @@ async def test_who_has_connected_is_used(
     way = Way(client.connection_pool)
     for _ in range(4):
         assert isinstance(await way.ask(0.05), redis_errors.TimeoutError)
-        assert in_use(client) <= 2
+        await wait_until(lambda: in_use(client) <= 2, what="the others are given back")
     waiting = asyncio.ensure_future(way.ask(30))
     await wait_until(lambda: len(gates.asked) == 5)
     assert len(way.made) == 5

@@ -33,7 +33,7 @@ NOT_BETWEEN = ["blocking/*", "contract/*", "fencing/*", "field/*", "pure/*", "st
 SIDE_BY_SIDE = ["--dist", "worksteal", "-n", "5"]
 """The tests wait more than they compute, hence more workers than two cores, in two lanes."""
 LONGEST = ["--dist", "worksteal", "-n", "9"]
-"""The oldest Python has a lane of its own, and most of the tests: what comes last waits the most."""
+"""The oldest Python has a lane of its own, and most of the tests."""
 
 nox.needs_version = ">=2025.10.14"
 nox.options.default_venv_backend = "uv"

@@ -218,7 +218,7 @@ async def test_p4_connections_are_given_back(own_server: Server, make_client: Ma
 async def test_p4_abandoned_requests_leave_no_connection(
     own_server: Server, make_client: MakeClient, make_proxy: MakeProxy
 ) -> None:
-    """Twenty claims are cancelled or time out in mid-air; the pool has a connection or two of it all.
+    """Twenty claims are cancelled or time out in mid-air; the pool has a connection or two of it.
 
     Two, if one claim was cleaned up while the next one came.
     """

@@ -31,9 +31,9 @@ REDIS_PY = ["5.2", "6.4", "7.4", "8.1"]
 NOT_BETWEEN = ["blocking/*", "contract/*", "fencing/*", "field/*", "pure/*", "strategic/*"]
 """What no Python differs in when the one before it and the one after it do not."""
 SIDE_BY_SIDE = ["--dist", "worksteal", "-n", "5"]
-"""The tests wait more than they compute, hence more workers than two cores, in two lanes."""
-LONGEST = ["--dist", "worksteal", "-n", "9"]
-"""The oldest Python has a lane of its own, and most of the tests."""
+"""The tests wait more than they compute, hence more workers than two cores, in three lanes."""
+LONGEST = ["--dist", "worksteal", "-n", "8"]
+"""The oldest Python has most of the tests."""
 
 nox.needs_version = ">=2025.10.14"
 nox.options.default_venv_backend = "uv"

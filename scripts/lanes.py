@@ -1,9 +1,9 @@
 """Run nox's default sessions in three lanes at once: a single one leaves the processor idle.
 
-One lane has the tests on the oldest Python, the longest session; another those on the other Pythons
-and clients. They wait more than they compute. The third has what only computes, which are lint,
-types and the package, and makes way for the tests. What the first lane says is shown while it runs,
-what the others said follows when all have ended. Coverage is judged last.
+The two longest, which are the tests on the oldest Python and on the newest, have a lane each: they
+wait more than they compute. All others are run in the third, one after another. What the first lane
+says is shown while it runs, what the others said follows when all have ended. Coverage is judged
+last.
 
     lanes.py NOX OPTION...
 
@@ -18,18 +18,15 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-ASIDE = {"lint", "types", "package"}
 JUDGED_LAST = {"coverage"}
-YIELDING = ["nice", "-n", "5"]
-"""Before a command: it gets a third of what others get, that it ends before them all the same."""
 
 
 def split(names: Sequence[str]) -> tuple[list[str], list[str], list[str], list[str]]:
     """Tell the sessions of the three lanes, and what is judged last, each in the order given."""
-    aside = [name for name in names if name in ASIDE]
     last = [name for name in names if name in JUDGED_LAST]
-    oldest, *others = [name for name in names if name not in {*aside, *last}]
-    return [oldest], others, aside, last
+    oldest, *_, newest = (name for name in names if name.startswith("tests"))
+    others = [name for name in names if name not in {oldest, newest, *last}]
+    return [oldest], [newest], others, last
 
 
 def failed(report: Path) -> list[str]:
@@ -51,12 +48,11 @@ class Lane:
         self._said = folder / f"{sessions[0]}.txt"
         self._command = [*nox, "--report", str(self._report), "--session", *sessions]
 
-    def start(self, before: Sequence[str] = (), *, shown: bool) -> None:
-        """Start them; `before` stands before the command."""
+    def start(self, *, shown: bool) -> None:
+        """Start them."""
         with self._said.open("wb") as said:
             output = None if shown else said
-            command = [*before, *self._command]
-            self._nox = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+            self._nox = subprocess.Popen(self._command, stdout=output, stderr=subprocess.STDOUT)
 
     def interrupt(self) -> None:
         """Send what nox ends its session by."""
@@ -75,8 +71,8 @@ def run(nox: Sequence[str], folder: Path) -> int:
     """Run them all; 0 if each ended well. `folder` is for files of this run."""
     listed = subprocess.run([*nox, "--list", "--json"], check=True, capture_output=True, text=True)
     names = split([each["session"] for each in json.loads(listed.stdout)])
-    shown, tests, aside, judged_last = (Lane(nox, sessions, folder) for sessions in names)
-    hidden = " ".join([*tests.sessions, *aside.sessions])
+    shown, newest, others, judged_last = (Lane(nox, sessions, folder) for sessions in names)
+    hidden = " ".join([*newest.sessions, *others.sessions])
     print(f"beside what follows, and shown at the end: {hidden}", flush=True)
     started: list[Lane] = []
     signals: list[int] = []
@@ -89,11 +85,11 @@ def run(nox: Sequence[str], folder: Path) -> int:
 
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGINT, interrupt)
-    for lane in (shown, tests, aside):
-        lane.start(YIELDING if lane is aside else (), shown=lane is shown)
+    for lane in (shown, newest, others):
+        lane.start(shown=lane is shown)
         started.append(lane)
     bad = [name for each in started for name in each.wait()]
-    for lane in (tests, aside):
+    for lane in (newest, others):
         sys.stdout.buffer.write(lane.said())
     sys.stdout.flush()
     if not signals:

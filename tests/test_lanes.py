@@ -105,23 +105,23 @@ def test_what_scripts_test_becomes(
 def lanes(tmp_path: Path) -> "Lanes":
     """Three lanes that have begun with their first sessions."""
     lanes = Lanes(tmp_path)
-    for name in ("lint", "tests-3.11", "tests-3.12"):
+    for name in ("lint", "tests-3.11", "tests-3.13"):
         lanes.began(name)
     return lanes
 
 
 def test_every_session_is_run_and_told_in_order(lanes: Lanes, tmp_path: Path) -> None:
-    """What computes beside what tests; what is said is not mixed; coverage is judged last."""
-    lanes.end("tests-3.11", "lint", "tests-3.12")
+    """The longest beside all others; what is said is not mixed; coverage is judged last."""
+    lanes.end("tests-3.11", "lint", "tests-3.13")
+    lanes.began("tests-3.12")
+    lanes.end("tests-3.12")
     lanes.began("types")
-    lanes.began("tests-3.13")
-    lanes.end("types")
-    assert not (tmp_path / "began-coverage").exists(), "there are tests still to come"
-    lanes.end("tests-3.13", "coverage")
+    assert not (tmp_path / "began-coverage").exists(), "there are sessions still to come"
+    lanes.end("types", "coverage")
     said = lanes.ended()
     assert lanes.process.returncode == 0
-    assert said[0] == "beside what follows, and shown at the end: tests-3.12 tests-3.13 lint types"
-    expected = ["tests-3.11", "tests-3.12", "tests-3.13", "lint", "types", "coverage"]
+    assert said[0] == "beside what follows, and shown at the end: tests-3.13 lint tests-3.12 types"
+    expected = ["tests-3.11", "tests-3.13", "lint", "tests-3.12", "types", "coverage"]
     assert [re.sub("^end (.*) success$", r"\1", line) for line in said[2::2]] == expected
     assert [line.removeprefix("begin ") for line in said[1::2]] == expected
 

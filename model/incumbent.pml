@@ -12,15 +12,15 @@
  *   Time        in ticks of a third of a lease: also the time between two touches, two renewals, and the grace. It
  *               passes when nobody has anything to do at once; to let it pass all the same is a fault (a stall).
  *
- * The properties, by their names in the assertions below:
+ * The properties, by their names in the assertions below (promises and rules of the line: docs/protocol.md):
  *
- *   EXCLUSION   no two leases are valid at once                                            (P1, design 4.4)
- *   FENCE       each grant's fence is greater than all before, also after a failover       (P7, 4.3)
- *   IN TURN     nobody is granted the seat past somebody who stands before him             (4.5.1)
- *   WAKE-UP     the seat is not free for longer than PATIENCE ticks while somebody waits   (4.5.2, 4.5.4)
- *   REMEMBERED  who waits is in the server's line, or put back into it within a touch      (4.5.1, 4.5.4)
- *   GIVEN UP    a token whose leave or release has run never has the seat again            (4.5.6, 4.7)
- *   NOBODY'S    a seat that nobody wants is free after a lease at most                     (4.7)
+ *   EXCLUSION   no two leases are valid at once                                            (P1)
+ *   FENCE       each grant's fence is greater than all before, also after a failover       (P7)
+ *   IN TURN     nobody is granted the seat past somebody who stands before him             (rule 1)
+ *   WAKE-UP     the seat is not free for longer than PATIENCE ticks while somebody waits   (rules 2, 4)
+ *   REMEMBERED  who waits is in the server's line, or put back into it within a touch      (rules 1, 4)
+ *   GIVEN UP    a token whose leave or release has run never has the seat again            (P4, rule 6)
+ *   NOBODY'S    a seat that nobody wants is free after a lease at most                     (P4)
  *
  * and, without time and faults (TIME=0): every run ends with everybody done, so the wake-ups alone suffice.
  *

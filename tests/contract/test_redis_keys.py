@@ -100,7 +100,7 @@ async def test_p4_no_key_is_without_ttl_after_any_call(redis_bench: Bench) -> No
     assert seen == {key(story.NAME, name) for name in ("fence", "gone", "seat:0", "seat:1")}
 
 
-async def test_p4_the_ttls_are_those_of_the_design(redis_bench: Bench) -> None:
+async def test_p4_the_ttls_are_those_of_the_protocol(redis_bench: Bench) -> None:
     """A seat lives as long as its lease, the fence a day, a tombstone a minute."""
     server = on_server(redis_bench)
     await redis_bench.elect(claim("job", "a", lease_time=20))

@@ -1,6 +1,6 @@
 """What the tests of promises and field cases share: short leases, a journal, hands on the seat.
 
-Knows the names of keys and fields as section 4 of the design states them, on purpose: whoever
+Knows the names of keys and fields as docs/protocol.md states them, on purpose: whoever
 debugs an election at 3 a.m. with ``redis-cli`` knows them as well.
 """
 

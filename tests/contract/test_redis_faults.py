@@ -71,6 +71,20 @@ async def test_case_74_a_full_server_lets_go_and_live_on(redis_bench: Bench) -> 
         assert await redis_bench.names("four") == [(0, "leader-a")]
 
 
+async def test_case_74_on_a_full_server_a_holder_can_be_asked_to_step_down(
+    redis_bench: Bench,
+) -> None:
+    """The place of its work may be changed just because of that; and it keeps its time."""
+    server = own(redis_bench)
+    await redis_bench.elect(claim("job"))
+    (seat,) = (key for key in content(server) if key.endswith("seat:0"))
+    before = server.cli("PTTL", seat)
+    with setting(server, "maxmemory", "1"):
+        assert await redis_bench.store.ask_to_step_down("job", 1, None, BUDGET) == 1
+    assert server.cli("HGET", seat, "asked") == "1"
+    assert before - 5000 < server.cli("PTTL", seat) <= before
+
+
 async def test_case_71_a_replica_is_the_wrong_server(redis_bench: Bench) -> None:
     """Asked again on a fresh connection while there is time; then it is redis-py's error."""
     with replica(own(redis_bench)), pytest.raises(redis.RedisError) as said:

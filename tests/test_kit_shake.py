@@ -22,6 +22,7 @@ from kit.stops import (
     all_processes,
     below,
     command_of,
+    freeze,
     listed,
     read_status,
     send,
@@ -183,6 +184,10 @@ def _stopped_once_more(stop: Stop) -> None:
     send(stop.process, signal.SIGSTOP)
 
 
+def _frozen(stop: Stop) -> None:
+    freeze(stop.process.pid)
+
+
 def _continued_and_stopped(stop: Stop) -> None:
     send(stop.process, signal.SIGCONT)
     wait_until_blocking(lambda: not _is_stopped(stop.process), what="it continues")
@@ -191,7 +196,7 @@ def _continued_and_stopped(stop: Stop) -> None:
     wait_until_blocking(lambda: _is_stopped(stop.process), what="it is stopped again")
 
 
-@pytest.mark.parametrize("by_a_test", [_stopped_once_more, _continued_and_stopped])
+@pytest.mark.parametrize("by_a_test", [_stopped_once_more, _frozen, _continued_and_stopped])
 def test_whom_a_test_stops_meanwhile_stays_stopped(
     sleeper: Process, watcher: Watcher, by_a_test: Callable[[Stop], None]
 ) -> None:
@@ -204,6 +209,17 @@ def test_whom_a_test_stops_meanwhile_stays_stopped(
     assert _is_stopped(sleeper)
     send(sleeper, signal.SIGCONT)
     wait_until_blocking(lambda: not _is_stopped(sleeper), what="it continues")
+
+
+def test_whom_a_test_freezes_at_the_same_moment_stays_frozen(
+    sleeper: Process, watcher: Watcher
+) -> None:
+    """Its signal may be one with ours."""
+    stop = _begun(sleeper, watcher)
+    freeze(sleeper.pid)
+    stop.end()
+    assert _is_stopped(sleeper)
+    send(sleeper, signal.SIGCONT)
 
 
 def test_whom_a_test_continues_meanwhile_goes_on(sleeper: Process, watcher: Watcher) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from cli.stage import INCUMBENT, SOURCE, Program, Run, Runs, alive, gone, seat
 from kit.proxy_thread import ProxyThread
+from kit.stops import freeze
 from kit.waiting import wait_until_blocking
 
 STUBBORN = "trap 'tell got TERM' TERM; tell pid $$; while :; do sleep 0.05; done"
@@ -60,12 +61,6 @@ def test_a_killed_command_ends_the_group_at_once(runs: Runs, program: Program) -
     assert runs.server.cli("PTTL", seat("x")) > 1000, "dead long before the lease could end"
 
 
-def freeze(process: psutil.Process) -> None:
-    """Stop it, and wait until it has stopped: a signal may be on its way for a while."""
-    process.suspend()
-    wait_until_blocking(lambda: process.status() == psutil.STATUS_STOPPED, what="it has stopped")
-
-
 def test_a_killed_command_ends_who_is_stopped_or_deaf(runs: Runs, program: Program) -> None:
     """Neither SIGSTOP nor a handler for SIGTERM helps."""
     command = family(program, trap='trap "" TERM HUP INT;')
@@ -89,7 +84,7 @@ def test_the_program_dies_with_both(runs: Runs, program: Program) -> None:
     """Command and supervisor killed at once: the program itself dies all the same, on Linux."""
     run, pids = start(runs, program)
     supervisor = run.supervisor
-    run.signal(signal.SIGSTOP)
+    freeze(run.process.pid)
     supervisor.kill()
     run.signal(signal.SIGKILL)
     wait_until_blocking(lambda: not alive(pids[0]), within=10)
@@ -100,7 +95,7 @@ def test_the_program_dies_with_both(runs: Runs, program: Program) -> None:
 def test_a_frozen_supervisor(runs: Runs, program: Program) -> None:
     """It is given a second beyond the grace; then the command ends the group by itself."""
     run, pids = start(runs, program)
-    freeze(run.supervisor)
+    freeze(run.supervisor.pid)
     runs.server.cli("DEL", seat("x"))
     assert run.ends() == 75
     assert gone(pids)
@@ -109,7 +104,7 @@ def test_a_frozen_supervisor(runs: Runs, program: Program) -> None:
 def test_a_killed_command_and_a_frozen_supervisor(runs: Runs, program: Program) -> None:
     """The kernel resumes it when the command is gone, and it does its work."""
     run, pids = start(runs, program)
-    freeze(run.supervisor)
+    freeze(run.supervisor.pid)
     run.signal(signal.SIGKILL)
     wait_until_blocking(lambda: gone(pids), within=10)
 
@@ -137,7 +132,7 @@ def test_a_killed_command_and_a_frozen_supervisor_in_a_container(
             pids = program.pids(count=3)
             (process,) = psutil.Process(first.pid).children()
             (supervisor,) = process.children()
-            freeze(supervisor)
+            freeze(supervisor.pid)
             process.kill()
             wait_until_blocking(lambda: gone(pids), within=10)
         finally:
@@ -222,7 +217,7 @@ def test_an_unreachable_server(runs: Runs, program: Program) -> None:
 def test_a_frozen_command(runs: Runs, program: Program) -> None:
     """It cannot renew: the supervisor ends the group before the lease can end."""
     run, pids = start(runs, program)
-    run.signal(signal.SIGSTOP)
+    freeze(run.process.pid)
     end_before_the_lease(runs, pids)
     run.signal(signal.SIGCONT)
     assert run.ends() == 75
@@ -233,7 +228,7 @@ def test_a_frozen_command_with_a_deaf_program(runs: Runs, program: Program) -> N
     command = program.command(STUBBORN)
     run = runs.start("run", "x", *TIME_TO_HEAR, "--", *command)
     pids = program.pids()
-    run.signal(signal.SIGSTOP)
+    freeze(run.process.pid)
     end_before_the_lease(runs, pids)
     assert program.told("got") == ["TERM"]
     run.signal(signal.SIGCONT)

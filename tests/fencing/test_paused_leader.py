@@ -13,6 +13,7 @@ from incumbent import LeaderElector
 from incumbent.fencing import blocking, fenced_eval
 from kit.fixtures import MakeClient
 from kit.servers import Server
+from kit.stops import freeze
 from promises.scene import token_of
 
 PROGRAM = Path(__file__).with_name("paused.py")
@@ -35,7 +36,7 @@ async def test_a_leader_that_wakes_up_too_late_overwrites_nothing(
             "by_lua: done",
             "by_transaction: done",
         ]
-        os.kill(old.pid, signal.SIGSTOP)
+        freeze(old.pid)
         async with (
             LeaderElector(client) as elector,
             elector.using(wait_time=40).lead("notes") as lease,

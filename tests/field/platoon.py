@@ -1,7 +1,6 @@
 """Processes with waiters in one line, for the tests of its order; see `standing.py`."""
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Self
 import incumbent
 from kit import warden
 from kit.servers import Server
+from kit.stops import freeze
 from kit.waiting import wait_until
 from promises.scene import in_line
 
@@ -53,7 +53,7 @@ class Platoon:
 
     def freeze(self, name: str) -> None:
         """SIGSTOP: its sockets take what comes, and it does nothing."""
-        self._children[name].send_signal(signal.SIGSTOP)
+        freeze(self._children[name].pid)
 
     def kill(self, name: str) -> None:
         """SIGKILL."""

@@ -128,7 +128,7 @@ async def test_case_80_a_killed_process_leaves_no_lasting_key(
     own_server: Server, tmp_path: Path
 ) -> None:
     """SIGKILL at random moments of short terms, eight times: every key that is left will end."""
-    options = {"lease_time": 0.5, "request_timeout": 5}
+    options = {"lease_time": 1.5, "request_timeout": 5}
     plan = {"options": options, "hold": (0.0, 0.02), "way": "run_if_leader"}
     async with Crew(own_server, tmp_path, size=2, election="crew", plan=plan) as crew:
         await crew.all_standing()
@@ -137,7 +137,7 @@ async def test_case_80_a_killed_process_leaves_no_lasting_key(
             member = crew.members[turn % 2]
             crew.kill(member)
             assert keys_without_ttl(own_server) == []
-            assert ttl_of(own_server, "crew") <= 500
+            assert ttl_of(own_server, "crew") <= 1500
             crew.start(member)
         await crew.all_standing()
         await crew.stop()

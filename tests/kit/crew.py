@@ -23,6 +23,7 @@ from kit.plan import Plan
 from kit.proxy import Proxy
 from kit.records import Kind, Record, Recorder, RecordFiles, now, read_records
 from kit.servers import Server
+from kit.stops import freeze
 from kit.waiting import wait_until
 
 STOP_WITHIN = 20.0
@@ -132,7 +133,7 @@ class Crew:
     def pause(self, member: Member) -> None:
         """SIGSTOP: it thinks nothing and does nothing, and does not know it."""
         self._note(member, "paused")
-        self._child(member).send_signal(signal.SIGSTOP)
+        freeze(self._child(member).pid)
         member.paused = True
 
     def resume(self, member: Member) -> None:

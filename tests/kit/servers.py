@@ -21,6 +21,7 @@ from redis.retry import Retry
 from kit import warden
 from kit.binaries import KINDS, Binary, available_servers, locate
 from kit.ports import free_port
+from kit.stops import freeze
 from kit.waiting import wait_until_blocking
 
 __all__ = [
@@ -273,7 +274,10 @@ class Server:
         if not self.running:
             raise RuntimeError(f"{self!r} does not run")
         assert self._process is not None
-        self._process.send_signal(number)
+        if number is signal.SIGSTOP:
+            freeze(self._process.pid)
+        else:
+            self._process.send_signal(number)
 
     def _end(self, number: signal.Signals) -> None:
         self._disconnect()

@@ -18,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -101,6 +102,20 @@ def send(process: Process, number: int) -> bool:
             os.close(handle)
         return True
     return False
+
+
+def freeze(pid: int, *, within: float = 10.0) -> None:
+    """Stop a process until `SIGCONT`, also if a `Stop` has it or is about to.
+
+    Two signals on their way at once count as one, so there is another when it stands still: by that
+    a `Stop` sees that it is not alone.
+    """
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + within
+    while PROC.exists() and (status := read_status(pid)) and status.state not in STOPPED + GONE:
+        assert time.monotonic() < deadline, f"{pid} does not stop: {status}"
+        time.sleep(0.0005)
+    os.kill(pid, signal.SIGSTOP)
 
 
 class _Details(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import redis
 
+from incumbent.stores.redis import server as servers
 from incumbent.stores.redis import wire as wires
 from incumbent.stores.redis.scripts import command
 from incumbent.stores.redis.wire import FULL, Question, Wire
@@ -126,6 +127,34 @@ async def test_with_the_loop_ends_what_nobody_waits_for(
     await wire.aclose()
     assert sender.done()
     await wire.retire()
+
+
+async def test_a_connection_that_is_being_given_back_is_waited_for(
+    valkey: Server, make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if another wire is in use since: who closes an elector has all of them back."""
+    pool = make_client(valkey).connection_pool
+    release, may_go = pool.release, asyncio.Event()
+
+    async def slowly(connection: Any) -> None:
+        await may_go.wait()
+        await release(connection)
+
+    server = servers.Server(pool)
+    wire = await server.find()
+    monkeypatch.setattr(pool, "release", slowly)
+    asked = asyncio.ensure_future(wire.send(Question(PING), 0.4))  # too hasty to go alone
+    wire.retired = True
+    assert await asked == PONG
+    assert wire.engaged
+    assert not wire.busy
+    assert await server.find() is not wire
+    retiring = asyncio.create_task(server.retire())
+    await asyncio.sleep(0.05)
+    assert not retiring.done()
+    may_go.set()
+    await retiring
+    assert not pool._in_use_connections
 
 
 # -- a crowd ---------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ class Server:
         connections.
         """
         old = (*self._retired, self._wire)
-        self._retired = [wire for wire in old if wire is not None and wire.busy]
+        self._retired = [wire for wire in old if wire is not None and wire.engaged]
         new = self._wire = self._make_wire(self.pool)
         new.connected = self._take
         connecting = [wire for wire in self._retired if wire.connects]

@@ -157,6 +157,11 @@ class Wire:
         return self._kept.address
 
     @property
+    def engaged(self) -> bool:
+        """Whether something is under way, or the connection is being given back."""
+        return self.busy or bool(self._senders)
+
+    @property
     def ready(self) -> bool:
         """Whether it is connected and logged in, and takes what is new."""
         connecting = self._connecting_at is not None
@@ -183,6 +188,7 @@ class Wire:
             self._sender.cancel()
             await outlast(self._sender)
         if not self.busy:
+            await outlast(*self._senders)  # one may be giving the connection back
             await finish(self._kept.close)
 
     async def drop(self) -> None:

@@ -30,6 +30,11 @@ ROUNDING = 1e-6
 # -- acquire ---------------------------------------------------------------------------------
 
 
+def test_a_claim_shows_no_token() -> None:
+    """Nor does what shows a claim: a log, an assertion that fails."""
+    assert claim("job", "a").token not in f"{claim('job', 'a')} {claim('job', 'a')!r}"
+
+
 async def test_a_free_seat_is_granted(bench: Bench) -> None:
     """The grant says which seat, since when, for how long, and when it was asked for."""
     before, wall = clock.now(), bench.now()

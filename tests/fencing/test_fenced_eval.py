@@ -34,6 +34,14 @@ async def test_a_stale_write_is_refused(wire_client: Any, server: Server) -> Non
     assert (server.cli("GET", "note"), server.cli("GET", "highest")) == ("five", str(NOW + 1))
 
 
+async def test_fences_are_numbers(client: Any) -> None:
+    """As texts, 10 would be less than 9."""
+    await fenced_eval(client, "highest", 9, "return 1")
+    await fenced_eval(client, "highest", 10, "return 1")
+    with pytest.raises(StaleFenceError):
+        await fenced_eval(client, "highest", 9, "return 1")
+
+
 async def test_a_script_sees_its_own_keys_and_arguments(wire_client: Any) -> None:
     """As if the guard were not there; also when there are none, or very many."""
     text = wire_client.get_encoder().decode_responses

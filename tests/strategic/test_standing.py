@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import redis.asyncio
 
-from incumbent import Elected, ElectorClosedError, events
+from incumbent import Elected, ElectorClosedError, clock, events
+from incumbent.stores.bell import Bell
 from incumbent.strategy import Candidate
 from kit.fixtures import MakeClient, MakeProxy, StartServer
 from kit.proxy import Proxy
@@ -101,6 +102,23 @@ async def test_heartbeats_keep_it_alive(town: Town) -> None:
             await asyncio.sleep(0.1)
             assert await a.candidates("job") == (before,)
     assert town.journals["a"].of(events.CandidateExpired) == []
+
+
+async def test_a_heartbeat_leaves_every_third_of_the_ttl(town: Town) -> None:
+    """Not only the first one, so that two may be lost."""
+    pauses: list[float] = []
+
+    class Hasty(Bell):
+        async def wait(self, until: float) -> None:
+            pauses.append(until - clock.now())
+            if len(pauses) > 3:
+                await super().wait(until)
+
+    me = town.node("a").candidate("job", ttl=30)
+    me._bell = Hasty()
+    async with me:
+        await wait_until(lambda: len(pauses) > 3, what="three heartbeats")
+    assert max(pauses) <= 10
 
 
 async def test_w32_who_is_dead_is_gone_after_its_ttl(town: Town) -> None:

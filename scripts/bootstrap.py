@@ -34,11 +34,12 @@ PACKAGES = {
     ],
     "bench": ["--editable", f"{ROOT}[embedded]", "python-redis-lock>=4", "redis-fifo-lock>=0.3"],
 }
-SHARED = {"chaos": "demo"}
+SHARED = {"breakages": "shake", "chaos": "demo"}
 """Scripts that run in the environment of another one."""
 TESTS = str(ROOT / "tests")
 MODULES = {
     "bench": ("bench", [str(ROOT), TESTS]),
+    "breakages": ("breakages", [str(ROOT / "scripts")]),
     "chaos": ("kit.chaos", [TESTS]),
     "clocks": ("kit.clockchanges", [TESTS]),
     "shake": ("kit.shake", [TESTS]),

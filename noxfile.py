@@ -21,8 +21,8 @@ IMAGES = {"INCUMBENT_TEST_IMAGE": os.environ.get("INCUMBENT_TEST_IMAGE", "valkey
 FOUND = [version for version in PYTHONS if shutil.which(f"python{version}")]
 OLDEST, NEWEST = (FOUND[0], FOUND[-1]) if FOUND else (PYTHONS[0], PYTHONS[-1])
 COVERAGE = ROOT / ".coverage-data"
-ONCE = ["test_kit_*.py", "test_bench_smoke.py", "test_lanes.py", "test_model.py"]
-ONCE += ["field/test_h_groups.py", "strategic/test_churn.py"]
+ONCE = ["test_kit_*.py", "test_bench_smoke.py", "test_breakages.py", "test_lanes.py"]
+ONCE += ["test_model.py", "field/test_h_groups.py", "strategic/test_churn.py"]
 ONCE += [f"{folder}/*" for folder in ("cli", "docs", "durability", "topology", "web")]
 """What is of no Python in particular, and takes long."""
 WIRE = ["tests/contract", "tests/promises"]

@@ -13,8 +13,8 @@ import random
 import socket
 from collections import deque
 
-LOWEST, HIGHEST = 15_000, 32_000
-EACH = 1000
+LOWEST, HIGHEST = 15_000, 31_800
+EACH = 400
 """Ports of one process. It listens at the first of them, so that no other process takes them."""
 TRIES = 200
 

@@ -107,6 +107,22 @@ async def test_an_answer_that_is_waited_for_keeps_the_others_in_order(
     await wire.retire()
 
 
+async def test_an_answer_that_was_given_up_is_nobody_else_s(
+    proxy: Proxy, make_client: MakeClient
+) -> None:
+    """It is not read: the connection on which it comes is cut."""
+    wire = Wire(make_client(proxy).connection_pool)
+    await ask(wire)
+    proxy.hold_replies()
+    given_up = asyncio.ensure_future(wire.send(Question(echo(1)), 30.0))
+    await wait_until(lambda: proxy.held == 1)
+    given_up.cancel()
+    await asyncio.wait([given_up])
+    proxy.release()
+    assert await wire.send(Question(echo(2)), 30.0) == b"2"
+    await wire.retire()
+
+
 async def test_with_the_loop_ends_what_nobody_waits_for(
     proxy: Proxy, make_client: MakeClient
 ) -> None:

@@ -211,7 +211,7 @@ def test_whom_a_test_stops_meanwhile_stays_stopped(
     wait_until_blocking(lambda: not _is_stopped(sleeper), what="it continues")
 
 
-def test_whom_a_test_freezes_at_the_same_moment_stays_frozen(
+def test_a_process_that_a_test_freezes_just_then_stays_frozen(
     sleeper: Process, watcher: Watcher
 ) -> None:
     """Its signal may be one with ours."""

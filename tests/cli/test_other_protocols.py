@@ -54,7 +54,8 @@ def asked(ask: Inside, url: str, *arguments: str) -> Said:
 def test_a_server_that_is_none(ask: Inside, kind: str) -> None:
     """69, one line with the address, what is wrong and what to look at, and no secret."""
     with Stranger(kind) as stranger:
-        # What closes may be a server that starts: these try again, for ten seconds or for ever.
+        # A port that closes at once may belong to a server that starts. These commands try again,
+        # for ten seconds or for ever.
         commands = asking(SOON) if kind == "closing" else asking(LATER) + RUNNING
         for arguments in commands:
             said = asked(ask, stranger.url, *arguments)

@@ -273,7 +273,7 @@ async def test_a_crowd_goes_on_when_its_sender_is_cancelled_before_it_began(crow
 async def test_a_crowd_that_has_given_up_leaves_a_good_connection(
     crowd: Crowd, valkey: Server
 ) -> None:
-    """Its answers are read all the same, and are nobody else's."""
+    """All its answers are read, so that no later request takes them for its own."""
     await crowd.come()
     for answer in crowd.answers:
         answer.cancel()

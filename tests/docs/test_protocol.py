@@ -1,4 +1,4 @@
-"""`docs/protocol.md` names what the scripts have: none of it can come without a word there."""
+"""`docs/protocol.md` names all that the scripts have: a new key or message needs a word there."""
 
 import re
 from pathlib import Path

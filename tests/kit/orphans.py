@@ -29,6 +29,7 @@ import psutil  # type: ignore[import-untyped] # as in cli/test_demo.py
 
 from kit import warden
 from kit.servers import Server
+from kit.stops import freeze
 from kit.waiting import wait_until_blocking
 
 LEASE: Final = 1.0
@@ -61,13 +62,6 @@ class Member(NamedTuple):
         """Send it a signal; it may have ended."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, number)
-
-    def status(self) -> str:
-        """What it does now, as psutil names it."""
-        try:
-            return str(psutil.Process(self.pid).status())
-        except psutil.NoSuchProcess:
-            return "gone"
 
 
 class Scene:
@@ -188,8 +182,8 @@ def _stop_server(scene: Scene) -> None:
 
 def _freeze(member: Member | None) -> None:
     if member is not None:
-        member.signal(signal.SIGSTOP)
-        wait_until_blocking(lambda: member.status() not in LIVES[:3], within=ENDS_WITHIN)
+        with contextlib.suppress(ProcessLookupError):
+            freeze(member.pid, within=ENDS_WITHIN)
 
 
 def _kill_supervisor(scene: Scene) -> None:

@@ -356,6 +356,7 @@ class Wire:
         return connection
 
     async def _exchange(self, requests: Sequence[Request], connection: AbstractConnection) -> Reply:
+        """Send all, read all; see `_read`."""
         self._write(requests, connection)
         return await self._read(requests, connection)
 
